@@ -85,7 +85,7 @@ def _is_offline(arguments: Sequence[str]) -> bool:
     if first == "celery":
         return False
     is_help = not first or bool({"-h", "--help", "--version"} & {first, second})
-    return is_help or first in _OFFLINE_COMMANDS or (first, second) == ("webhooks", "listen")
+    return is_help or first in _OFFLINE_COMMANDS
 
 
 def is_embedded() -> bool:

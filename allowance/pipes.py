@@ -1,19 +1,15 @@
 """Let a command outlive the reader of its output, as in `manage.py reconcile | head`.
 
 What it changes is changed to the end, its output goes nowhere, and it ends with the status of a program that SIGPIPE
-ended. A command that runs until somebody stops it ends there and then.
+ended. The demo, which runs until somebody stops it, ends there and then.
 """
 
 import io
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 
 # 128 + SIGPIPE
 _STATUS = 141
-_ENDLESS = (["webhooks", "listen"], ["demo"])
 
 
 class Outlet(io.FileIO):
@@ -30,16 +26,14 @@ class Outlet(io.FileIO):
             return super().write(data)
         except BrokenPipeError:
             ends, self.is_read = self.is_read and self._ends_with_reader, False
-            if ends and threading.current_thread() is threading.main_thread():
+            if ends:
                 sys.exit(_STATUS)
-            if ends:  # what another thread raises ends that thread alone
-                os.kill(os.getpid(), signal.SIGTERM)
             return len(data)
 
 
 def outlive_readers(arguments: Sequence[str]) -> list[Outlet]:
     """Exchange this process's outputs for such that outlive their readers; `arguments` are those of `manage.py`."""
-    ends = any([*arguments[: len(command)]] == command for command in _ENDLESS)
+    ends = [*arguments[:1]] == ["demo"]
     outlets = [Outlet(stream.fileno(), ends_with_reader=ends) for stream in (sys.stdout, sys.stderr)]
     sys.stdout, sys.stderr = (
         io.TextIOWrapper(

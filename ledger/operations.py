@@ -81,22 +81,18 @@ def move_balance(
     payment_id: str | None = None,
     spent_at: datetime | None = None,
     chain: str | None = None,
+    now: datetime | None = None,
 ) -> BalanceMovement:
-    """Change a locked agent's balance by a signed amount and record the movement. Call inside a transaction."""
+    """Change a locked agent's balance by a signed amount and record the movement; `now` replaces the clock.
+
+    Call inside a transaction.
+    """
     agent.balance = EXACT.add(agent.balance, amount)
     agent.save(update_fields=["balance"])
     return BalanceMovement.objects.create(
-        agent=agent,
-        kind=kind,
-        amount=amount,
-        balance_after=agent.balance,
-        payment_id=payment_id,
-        spent_at=spent_at,
-        chain=chain,
-        author=by,
-        reason=reason,
-        created_at=utc_now(),
-    )
+        agent=agent, kind=kind, amount=amount, balance_after=agent.balance, payment_id=payment_id, spent_at=spent_at,
+        chain=chain, author=by, reason=reason, created_at=now or utc_now(),
+    )  # fmt: skip
 
 
 def _lock_for_hand(agent_id: str, by: str, reason: str, after: int | None) -> Agent:

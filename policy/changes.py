@@ -1,5 +1,6 @@
 """Record changes of agents, policies and the signer in the audit, in the words of the API."""
 
+from datetime import datetime
 from typing import Any
 
 from policy.models import Agent, PolicyRevision, SignerSwitch
@@ -7,13 +8,16 @@ from staff.audit import record
 
 
 def record_agent(agent: Agent, revision: PolicyRevision, *, by: str, reason: str) -> None:
-    """Record that an agent was made, with its first policy."""
+    """Record that an agent was made, with its first policy, at the moment of that."""
     after = {"asset": agent.asset, **_policy(revision)}
-    record("agent.created", subject_type="agent", subject=agent.id, by=by, reason=reason, after=after)
+    record(
+        "agent.created", subject_type="agent", subject=agent.id, by=by, reason=reason, after=after,
+        now=revision.created_at,
+    )  # fmt: skip
 
 
 def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, reason: str) -> None:
-    """Record that an agent's policy was changed."""
+    """Record that an agent's policy was changed, at the moment of the new revision."""
     record(
         "policy.changed",
         subject_type="policy",
@@ -22,11 +26,12 @@ def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, rea
         reason=reason,
         before=_policy(before),
         after=_policy(after),
+        now=after.created_at,
     )
 
 
-def record_status(agent: Agent, before: str, *, by: str, reason: str) -> None:
-    """Record that an agent was paused or resumed."""
+def record_status(agent: Agent, before: str, *, by: str, reason: str, now: datetime | None) -> None:
+    """Record that an agent was paused or resumed; `now` replaces the clock."""
     record(
         "agent.paused" if agent.status == "paused" else "agent.resumed",
         subject_type="agent",
@@ -35,6 +40,7 @@ def record_status(agent: Agent, before: str, *, by: str, reason: str) -> None:
         reason=reason,
         before={"status": before},
         after={"status": agent.status},
+        now=now,
     )
 
 

@@ -33,19 +33,22 @@ class Limits:
 
 
 def create_agent(
-    agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "", is_by_one: bool = False
-) -> Agent:
-    """Create an agent with an empty allowance and its first policy revision. `is_by_one`: as of `set_policy`.
+    agent_id: str, *, asset: Asset, limits: Limits, by: str, reason: str = "", is_by_one: bool = False,
+    now: datetime | None = None,
+) -> Agent:  # fmt: skip
+    """Create an agent with an empty allowance and its first policy revision. `is_by_one`, `now`: as of `set_policy`.
 
     Raises:
         OperationRefused: the id is taken or none for a new agent, or a limit is not an amount.
     """
     check_new_agent(agent_id, asset, limits)
+    at = now or utc_now()
     with transaction.atomic():
-        agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": utc_now()})
+        agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": at})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
-        changes.record_agent(agent, _add_revision(agent, limits, by, is_by_one=is_by_one), by=by, reason=reason)
+        revision = _add_revision(agent, limits, by, at, is_by_one=is_by_one)
+        changes.record_agent(agent, revision, by=by, reason=reason)
     return agent
 
 
@@ -67,12 +70,13 @@ def set_policy(
     reason: str = "",
     seen: int | None = None,
     is_by_one: bool = False,
+    now: datetime | None = None,
 ) -> PolicyRevision:
     """Make an agent's next policy revision from its present one. It is in force for every decision from now on.
 
     `seen` is the number of the revision that the author saw. If it is given and there is a newer one, nothing changes.
     `is_by_one`: one person alone makes it where more would take two (`one_person`). A revision that lets no more pass
-    than the one before rests on whoever let that one pass.
+    than the one before rests on whoever let that one pass. `now` replaces the clock.
 
     Raises:
         OperationRefused: no such agent, a limit is not an amount of its asset, or a newer revision than was seen.
@@ -87,7 +91,7 @@ def set_policy(
         limits = change(limits_of(present))
         _check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
         is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
-        revision = _add_revision(agent, limits, by, is_by_one=is_by_one)
+        revision = _add_revision(agent, limits, by, now or utc_now(), is_by_one=is_by_one)
         changes.record_policy(present, revision, by=by, reason=reason)
     return revision
 
@@ -109,9 +113,9 @@ def lets_more_pass(old: Limits, new: Limits) -> bool:
     return is_higher or new.allowed_services is None or not set(new.allowed_services) <= set(old.allowed_services)
 
 
-def pause_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
-    """Pause an agent: once this returns, none of its payments is approved."""
-    return _set_status(agent_id, AgentStatus.PAUSED, by, reason)
+def pause_agent(agent_id: str, *, by: str, reason: str = "", now: datetime | None = None) -> Agent:
+    """Pause an agent: once this returns, none of its payments is approved. `now` replaces the clock."""
+    return _set_status(agent_id, AgentStatus.PAUSED, by, reason, now)
 
 
 def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
@@ -156,7 +160,7 @@ def lock_agent(agent_id: str) -> Agent:
     return agent
 
 
-def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Agent:
+def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str, now: datetime | None = None) -> Agent:
     with transaction.atomic():
         agent = lock_agent(agent_id)
         if agent.archived_at is not None and status == AgentStatus.ACTIVE:
@@ -164,7 +168,7 @@ def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str) -> Age
         before, agent.status = agent.status, status
         if before != status:
             agent.save(update_fields=["status"])
-            changes.record_status(agent, before, by=by, reason=reason)
+            changes.record_status(agent, before, by=by, reason=reason, now=now)
     return agent
 
 
@@ -181,16 +185,11 @@ def _check_limits(asset: Asset, limits: Limits) -> None:
             raise OperationRefused("A limit is zero or more.")
 
 
-def _add_revision(agent: Agent, limits: Limits, by: str, *, is_by_one: bool) -> PolicyRevision:
+def _add_revision(agent: Agent, limits: Limits, by: str, now: datetime, *, is_by_one: bool) -> PolicyRevision:
     _check_limits(Asset(agent.asset), limits)
     return PolicyRevision.objects.create(
-        agent=agent,
-        number=agent.policy_revision,
-        max_per_payment=limits.max_per_payment,
-        daily_limit=limits.daily_limit,
-        weekly_limit=limits.weekly_limit,
+        agent=agent, number=agent.policy_revision, max_per_payment=limits.max_per_payment,
+        daily_limit=limits.daily_limit, weekly_limit=limits.weekly_limit,
         allowed_services=None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
-        created_by=by,
-        created_at=utc_now(),
-        is_by_one=is_by_one,
-    )
+        created_by=by, created_at=now, is_by_one=is_by_one,
+    )  # fmt: skip

@@ -25,6 +25,15 @@ def lock_account(username: str, by: str) -> User:
     return user
 
 
-def record_change(action: str, user: User, by: str, reason: str, **members: dict[str, object]) -> None:
+def record_change(
+    action: str,
+    user: User,
+    by: str,
+    reason: str,
+    *,
+    before: dict[str, object] | None = None,
+    after: dict[str, object] | None = None,
+) -> None:
     """Record what was done with an account: `action` is the participle."""
-    record(f"person.{action}", subject_type="person", subject=user.get_username(), by=by, reason=reason, **members)
+    name = user.get_username()
+    record(f"person.{action}", subject_type="person", subject=name, by=by, reason=reason, before=before, after=after)

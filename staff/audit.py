@@ -44,11 +44,12 @@ def record(
     reason: str = "",
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
 ) -> AuditEntry:
     """Record one change; call it inside the transaction that makes it.
 
     `action` is the subject's type and a participle (`agent.paused`). `before` and `after` hold what changed, under the
-    API's names; amounts and instants are written as the API does. They hold no secrets.
+    API's names; amounts and instants are written as the API does. They hold no secrets. `now` replaces the clock.
 
     Raises:
         OperationRefused: the reason is too long.
@@ -57,7 +58,7 @@ def record(
         raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
         return AuditEntry.objects.create(
-            at=utc_now(),
+            at=now or utc_now(),
             author=by,
             confirmed_by=_confirming.get(),
             action=action,

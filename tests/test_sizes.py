@@ -11,7 +11,6 @@ from tests.test_project import PACKAGES, ROOT, TESTS, python_files
 LIMITS = {"the product": (200, 25), "tests": (300, 50)}
 FOLDERS = {"the product": [*PACKAGES, "clients/python"], "tests": TESTS}
 LONGER = {
-    "workshop/demo/history/entries.py::seal_entry": "the members of a log entry",
     "workshop/embedded/keys.py::_choose": "the secrets of an installation",
     "allowance/settings.py": "Django's settings are one module",
     "clients/python/allowance_client/payment_models.py::read": "the members of a payment",

@@ -56,10 +56,8 @@ READERS: dict[str, frozenset[ProcessType]] = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": frozenset({_WEB, _WORKER, _WEBHOOKS}),
     "OTEL_EXPORTER_OTLP_HEADERS": frozenset({_WEB, _WORKER, _WEBHOOKS}),
 }
-# Read by single commands, when they need them: all but the last by those of an escrow's owner.
-OF_COMMANDS = frozenset(
-    {"DEPLOYER_KEY", "DEPOSIT_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED", "WEBHOOK_SECRET"}
-)
+# Read by the commands of an escrow's owner, when they need them.
+OF_COMMANDS = frozenset({"DEPLOYER_KEY", "DEPOSIT_KEY", "OLD_POLICY_SIGNER_SOLANA_KEY", "OLD_RELAYER_SEED"})
 # Which process serves a queue of Celery.
 SERVERS = {"celery": _WORKER, "webhooks": _WEBHOOKS}
 

@@ -18,7 +18,6 @@ READ_ELSEWHERE = frozenset(
         "OLD_RELAYER_SEED",
         "SSL_CERT_FILE",
         "WEBHOOK_CONCURRENCY",
-        "WEBHOOK_SECRET",
         "WEB_CONCURRENCY",
         "WORKER_CONCURRENCY",
     }

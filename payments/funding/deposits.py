@@ -5,6 +5,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from django.db import transaction
 
@@ -27,8 +28,18 @@ DEPOSIT_AUTHOR = "deposit"
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
-def record_deposits(chain: str, found: Sequence[DepositEvent], agents: Mapping[str, Agent], *, escrow: str = "") -> int:
-    """Record deposits, and credit them to `agents`, which the caller has locked; returns how many are new."""
+def record_deposits(
+    chain: str,
+    found: Sequence[DepositEvent],
+    agents: Mapping[str, Agent],
+    *,
+    escrow: str = "",
+    now: datetime | None = None,
+) -> int:
+    """Record deposits, and credit them to `agents`, which the caller has locked; returns how many are new.
+
+    `now` replaces the clock.
+    """
     txs = {one.tx for one in found}
     # A deposit is known before only if somebody set the cursor back.
     known = set(Deposit.objects.filter(chain=chain, tx__in=txs).values_list("tx", "log_index"))
@@ -36,7 +47,7 @@ def record_deposits(chain: str, found: Sequence[DepositEvent], agents: Mapping[s
     transferred = _land_transfers(chain, escrow, found)
     new = [one for one in found if (one.tx, one.log_index) not in known and one.tx not in transferred]
     for one in new:
-        _record(chain, one, agents.get(one.named_agent))
+        _record(chain, one, agents.get(one.named_agent), now or utc_now())
     return len(new)
 
 
@@ -88,7 +99,7 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str, reason: str = "")
         agent = lock_agent(agent_id)
         if agent.asset != deposit.asset:
             raise OperationRefused(_other_asset(agent, deposit.asset))
-        _credit(deposit, agent, by)
+        _credit(deposit, agent, by, utc_now())
         deposit.save()
         _note_credit(deposit, agent, by, reason)
     return deposit
@@ -114,7 +125,7 @@ def _note_credit(deposit: Deposit, agent: Agent, by: str, reason: str) -> None:
     )
 
 
-def _record(chain: str, found: DepositEvent, agent: Agent | None) -> None:
+def _record(chain: str, found: DepositEvent, agent: Agent | None, now: datetime) -> None:
     deposit = Deposit(
         chain=chain,
         tx=found.tx,
@@ -125,7 +136,7 @@ def _record(chain: str, found: DepositEvent, agent: Agent | None) -> None:
         asset=found.asset,
         amount=found.amount,
         named_agent=found.named_agent,
-        found_at=utc_now(),
+        found_at=now,
     )
     if found.asset is None:
         deposit.note = f"The token {found.token} is not served."
@@ -134,19 +145,19 @@ def _record(chain: str, found: DepositEvent, agent: Agent | None) -> None:
     elif agent.asset != found.asset:
         deposit.note = _other_asset(agent, found.asset)
     else:
-        _credit(deposit, agent, DEPOSIT_AUTHOR)
+        _credit(deposit, agent, DEPOSIT_AUTHOR, now)
     if deposit.note:
         deposit.state = DepositState.ASIDE
         log.warning("The deposit %s on %s is set aside: %s", deposit, chain, deposit.note)
     deposit.save()
 
 
-def _credit(deposit: Deposit, agent: Agent, by: str) -> None:
+def _credit(deposit: Deposit, agent: Agent, by: str, now: datetime) -> None:
     """Credit a deposit to a locked agent. The caller saves the deposit."""
     deposit.movement = move_balance(
-        agent, kind=MovementKind.FUNDING, amount=deposit.amount, by=by, reason=deposit.tx, chain=deposit.chain
+        agent, kind=MovementKind.FUNDING, amount=deposit.amount, by=by, reason=deposit.tx, chain=deposit.chain, now=now
     )
-    deposit.agent, deposit.state, deposit.credited_at = agent, DepositState.CREDITED, utc_now()
+    deposit.agent, deposit.state, deposit.credited_at = agent, DepositState.CREDITED, now
 
 
 def _other_asset(agent: Agent, asset: str | None) -> str:

@@ -55,15 +55,18 @@ class StateChange:
         ]
 
 
-def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
-    """Make these changes at once and record them; returns those whose rows were still as they were read."""
+def change_states(wanted: Sequence[StateChange], now: datetime | None = None) -> list[StateChange]:
+    """Make these changes at once and record them; returns those whose rows were still as they were read.
+
+    `now` replaces the clock, here and below.
+    """
     for one in (change for each in wanted for change in each.changes):
         old = SettlementState(one.settlement.state)
         if old != one.state and not may_follow(old, one.state):
             raise AssertionError(f"{one.settlement.tx} may not go from {old} to {one.state}.")
     if not wanted:
         return []
-    now = utc_now()
+    now = now or utc_now()
     with transaction.atomic():
         if any(one.displaces for one in wanted):
             wanted = _displace(wanted, now)
@@ -77,11 +80,11 @@ def change_states(wanted: Sequence[StateChange]) -> list[StateChange]:
     return won
 
 
-def settle(wanted: Sequence[StateChange]) -> int:
+def settle(wanted: Sequence[StateChange], now: datetime | None = None) -> int:
     """End transactions as `final` and their payments as settled, with those they displace; returns how many ended."""
-    now = utc_now()
+    now = now or utc_now()
     with transaction.atomic():
-        won = [one.settlement for one in change_states(wanted)]
+        won = [one.settlement for one in change_states(wanted, now)]
         for row in won:
             if row.state == SettlementState.EXPIRED:  # as it was read
                 log.critical(
@@ -101,16 +104,16 @@ def settle(wanted: Sequence[StateChange]) -> int:
     return len(won)
 
 
-def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> int:
+def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now: datetime | None = None) -> int:
     """End a payment as failed and give its amount back: to the balance now, to the windows by its original time.
 
     Call it only on proof that the chain cannot pay it any more. `ended`: the change of its transaction that goes with
     it. Returns 1 if the payment ended here, 0 if another process was faster.
     """
-    now = utc_now()
+    now = now or utc_now()
     with transaction.atomic():
         agent = lock_agent(payment.agent_id)
-        if ended is not None and not change_states([ended]):
+        if ended is not None and not change_states([ended], now):
             return 0
         changed = Payment.objects.filter(pk=payment.pk, status=PaymentStatus.APPROVED).update(
             status=PaymentStatus.FAILED, failed_at=now, failure_reason=reason
@@ -127,6 +130,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None) -> 
             reason=reason,
             payment_id=payment.pk,
             spent_at=payment.created_at,
+            now=now,
         )
         # One that its payee was to take has no transaction.
         last = payment.settlements.filter(is_void=False).order_by("-created_at").first()

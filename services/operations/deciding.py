@@ -1,9 +1,11 @@
 """Decide on payees: approve, reject, disable, enable, and take up again what was rejected.
 
-With `registration` (the number that the reviewer was shown), a registration that changed meanwhile is refused.
+With `registration` (the number that the reviewer was shown), a registration that changed meanwhile is refused. `now`
+replaces the clock.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -26,10 +28,17 @@ class _Decision:
     status: ServiceStatus
     by: str
     reason: str
+    now: datetime | None = None
 
 
 def approve_service(
-    service_id: str, *, by: str, reason: str = "", registration: int | None = None, allow_off_curve: bool = False
+    service_id: str,
+    *,
+    by: str,
+    reason: str = "",
+    registration: int | None = None,
+    allow_off_curve: bool = False,
+    now: datetime | None = None,
 ) -> Service:
     """Approve a pending or disabled service, exactly as registered, once its chain has nothing against the recipient.
 
@@ -39,7 +48,7 @@ def approve_service(
         OperationRefused: no such service, not waiting for approval, changed meanwhile, or not to be paid here; or its
             chain cannot tell now.
     """
-    decision = _Decision("approved", ServiceStatus.APPROVED, by, reason)
+    decision = _Decision("approved", ServiceStatus.APPROVED, by, reason, now)
     return _approve(service_id, decision, registration, allow_off_curve=allow_off_curve)
 
 
@@ -76,23 +85,27 @@ def enable_service(
     return _approve(service_id, decision, registration, allow_off_curve=allow_off_curve)
 
 
-def reject_service(service_id: str, *, by: str, reason: str = "", registration: int | None = None) -> Service:
+def reject_service(
+    service_id: str, *, by: str, reason: str = "", registration: int | None = None, now: datetime | None = None
+) -> Service:
     """Reject a pending service.
 
     Raises:
         OperationRefused: no such service, not pending, or changed meanwhile.
     """
-    decision = _Decision("rejected", ServiceStatus.REJECTED, by, reason)
+    decision = _Decision("rejected", ServiceStatus.REJECTED, by, reason, now)
     return _leave(service_id, ServiceStatus.PENDING_APPROVAL, decision, registration)
 
 
-def disable_service(service_id: str, *, by: str, reason: str = "", registration: int | None = None) -> Service:
+def disable_service(
+    service_id: str, *, by: str, reason: str = "", registration: int | None = None, now: datetime | None = None
+) -> Service:
     """Disable an approved service: payments to it are refused from now on.
 
     Raises:
         OperationRefused: no such service, not approved, or changed meanwhile.
     """
-    decision = _Decision("disabled", ServiceStatus.DISABLED, by, reason)
+    decision = _Decision("disabled", ServiceStatus.DISABLED, by, reason, now)
     return _leave(service_id, ServiceStatus.APPROVED, decision, registration)
 
 
@@ -135,7 +148,7 @@ def _leave(service_id: str, expected: ServiceStatus, decision: _Decision, regist
 
 
 def _decide(service: Service, decision: _Decision) -> None:
-    before, now = service.status, utc_now()
+    before, now = service.status, decision.now or utc_now()
     service.status = decision.status
     service.decided_by = decision.by
     service.decided_at = now
@@ -149,13 +162,11 @@ def _decide(service: Service, decision: _Decision) -> None:
         reason=decision.reason,
         before={"status": before},
         after={
-            "status": service.status,
-            "registration": service.registration,
-            "recipient": service.canonical_recipient,
-            "asset": service.asset,
-            "webhookUrl": service.webhook_url,
+            "status": service.status, "registration": service.registration, "recipient": service.canonical_recipient,
+            "asset": service.asset, "webhookUrl": service.webhook_url,
         },
-    )
+        now=now,
+    )  # fmt: skip
     keep_decision(service, by=decision.by, at=now, reason=decision.reason)
 
 

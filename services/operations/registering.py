@@ -32,11 +32,15 @@ class Registration:
     webhook_url: str | None = UNCHANGED
 
 
-def register_service(registration: Registration, *, key_id: str = "") -> tuple[Service, bool]:
+def register_service(
+    registration: Registration, *, key_id: str = "", now: datetime | None = None
+) -> tuple[Service, bool]:
     """Create or update a service; tell whether it is new. `key_id`: the API key that registers it; "": none does.
 
     A change of recipient, asset or webhook URL returns it to `pending_approval`; a new name does not. Registering a
     webhook URL that was disabled enables it; on another host, its deliveries are signed with a new secret.
+
+    `now` replaces the clock.
 
     Raises:
         InvalidRequest: the recipient is the escrow or a token of a chain that is served here.
@@ -47,7 +51,7 @@ def register_service(registration: Registration, *, key_id: str = "") -> tuple[S
     served = settings.CHAINS.get(recipient.chain.caip2)
     if served and served.is_own_contract(recipient.address):
         raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
-    now = utc_now()
+    now = now or utc_now()
     with brief_transaction():
         # Before the lock that payments wait for: a worker may be busy with the endpoint.
         lock_name(REGISTRATION_LOCK, registration.id)
@@ -57,7 +61,7 @@ def register_service(registration: Registration, *, key_id: str = "") -> tuple[S
         earlier = {} if is_new else content_of(service)
         if not is_new:
             _check_own(service, key_id)
-            _update(service, registration, recipient)
+            _update(service, registration, recipient, now)
         if registration.webhook_url is not UNCHANGED:
             update_endpoint(service, earlier.get("webhookUrl"), now)
         _keep(service, earlier, key_id, now)
@@ -89,6 +93,7 @@ def _keep(service: Service, earlier: dict[str, Any], key_id: str, now: datetime)
         by=f"key {key_id}" if key_id else AUTHOR,
         before={name: earlier[name] for name in changed} if earlier else None,
         after={**changed, "registration": service.registration, "status": service.status},
+        now=now,
     )
 
 
@@ -109,14 +114,13 @@ def _get_or_create(registration: Registration, recipient: Recipient, now: dateti
     )
 
 
-def _update(service: Service, registration: Registration, recipient: Recipient) -> None:
+def _update(service: Service, registration: Registration, recipient: Recipient, now: datetime) -> None:
     covered = {
         "chain": recipient.chain.caip2,
         "address": recipient.address,
         "asset": registration.asset,
         "webhook_url": service.webhook_url if registration.webhook_url is UNCHANGED else registration.webhook_url,
     }
-    now = utc_now()
     if any(getattr(service, field) != value for field, value in covered.items()):
         for field, value in covered.items():
             setattr(service, field, value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from allowance_client import errors, verify_proof, verify_receipt, verify_receipts, verify_webhook
+from allowance_client.webhooks import read_secret
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -19,7 +20,6 @@ from services.models import WebhookEvent
 from services.webhooks.operations import reveal_secrets
 from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
-from services.webhooks.verifying import read_secret
 from tests.clients.stage import NOW
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.signed_webhooks import FALSE, FOREIGN_SECRET, KEY, NEW_SECRET, OTHER_KEY, SECRET, from_now

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import requests
+from allowance_client import verify_webhook
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from standardwebhooks import Webhook
 
-from services.webhooks.verifying import Verifier
+from policy.signer import receipt_jwk
 from tests.runbooks.clients import Clients
 from tests.runbooks.installation import Company, block
 from tests.runbooks.patience import wait_for
@@ -66,8 +67,8 @@ def check(company: Company, clients: Clients, before: Before) -> None:
     headers = {name.lower(): value for name, value in request.headers}
     Webhook(base64.b64encode(before.signing_secret).decode()).verify(request.body, headers)
     for key in (before.variables["WEBHOOK_SIGNING_KEY"], new["WEBHOOK_SIGNING_KEY"]):
-        public = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key)).public_key()
-        assert Verifier(["shop"], key=public).verify(headers, request.body).reason is None
+        public = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key)).public_key().public_bytes_raw()
+        verify_webhook(headers, request.body, service="shop", keys={"keys": [receipt_jwk(public)]})
     assert company.run(block(PAGE, "reseal")).answer["problems"] == []
     assert _is_published(company, new["RETIRED_RECEIPT_KEYS"])
 

@@ -25,7 +25,7 @@ from workshop.demo.seed import EVM, RESEARCH, SOLANA
 from workshop.demo.steps import Steps
 from workshop.demo.story import GPU
 
-_SEEDED = 300
+_SEEDED = 200
 _ALARM_S = 60
 _POLL_S = 0.5
 _SERVICES = "/console/services/service/"

@@ -1,4 +1,4 @@
-"""A payee of the story with its receiver: `manage.py webhooks listen`, the command for developers, as a process."""
+"""A payee of the story with its receiver: `python -m allowance_client listen`, as a process."""
 
 import json
 import time
@@ -33,10 +33,13 @@ class Payee:
         """Start the payee's receiver, with the secret that finance has shown to it."""
         keys = f"{self._api.url}/.well-known/allowance-keys.json"
         who = ("--port", str(self._port), "--service", self.service)
-        command = ("webhooks", "listen", *who, "--keys", keys, "--json")
-        self._processes.start(self.service, "manage", *command, WEBHOOK_SECRET=secret)
+        self._processes.start(
+            self.service, "allowance_client", "listen", *who, "--keys", keys, "--json", WEBHOOK_SECRET=secret
+        )
         self._wait(lambda: "listening on" in self.log.read_text(), _LISTENING_S)
-        self._screen.line(f"\n     {self.service} starts its receiver: manage.py {' '.join(command[:6])} …")
+        self._screen.line(
+            f"\n     {self.service} starts its receiver: python -m allowance_client listen {' '.join(who)} …"
+        )
         self._screen.detail(f"WEBHOOK_SECRET={secret[:_SHOWN_OF_SECRET]}…")
 
     def check_webhooks(self, payment: Payment) -> None:

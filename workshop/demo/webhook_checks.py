@@ -7,7 +7,7 @@ from workshop.demo.promises import Payment
 APPROVED, SETTLED = "payment.approved", "payment.settled"
 _SIGNATURES = {"v1", "v1a"}
 
-# One line of `webhooks listen --json`: id, type, verified, signatures, reason, body, and more.
+# One line of `listen --json`: id, type, verified, signatures, reason, body, and more.
 Reception = dict[str, Any]
 
 

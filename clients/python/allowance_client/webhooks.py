@@ -51,7 +51,7 @@ def verify_webhook(
         WebhookInvalid: names the first thing that is wrong.
         ValueError: there is neither a secret nor a key, or what is given as a secret is none.
     """
-    secrets = [] if secret is None else [_read_secret(one) for one in ([secret] if isinstance(secret, str) else secret)]
+    secrets = [] if secret is None else [read_secret(one) for one in ([secret] if isinstance(secret, str) else secret)]
     if not secrets and keys is None:
         raise ValueError("Give the secret, the published keys, or both.")
     signed = _Signed.read(headers, body)
@@ -130,7 +130,8 @@ def _read_event(body: bytes, event_id: str, service: str) -> WebhookEvent:
     return event
 
 
-def _read_secret(text: str) -> bytes:
+def read_secret(text: str) -> bytes:
+    """Read a secret as it is shown. Raises `ValueError`, which does not show it."""
     try:
         secret = base64.b64decode(text.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):

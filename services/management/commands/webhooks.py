@@ -1,6 +1,5 @@
-"""`manage.py webhooks [secret SERVICE | reseal | listen --port N --service ID …]`."""
+"""`manage.py webhooks [secret SERVICE | reseal]`."""
 
-from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -9,7 +8,6 @@ from django.core.management.base import CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand, add_reason
 from foundation.kernel.times import format_instant, utc_now
-from services.management import listening
 from services.webhooks.operations import reseal_secrets, reveal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
 
@@ -22,12 +20,12 @@ class Command(JsonCommand):
     help = (
         "Show how webhooks are delivered: each endpoint, those first that need attention, how many of its deliveries "
         "wait or have failed, and how old the oldest waiting one is. `webhooks secret` shows a payee's signing secret, "
-        "and records that. `webhooks reseal` encrypts the secrets under a new WEBHOOK_SECRETS_KEY. `webhooks listen` "
-        "is something else: a small receiver that shows developers what arrives (webhooks listen --help)."
+        "and records that. `webhooks reseal` encrypts the secrets under a new WEBHOOK_SECRETS_KEY. The Python client "
+        "has a small receiver that shows developers what arrives: python -m allowance_client listen --help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="action", metavar="secret | reseal | listen")
+        actions = parser.add_subparsers(dest="action", metavar="secret | reseal")
         text = "Show the secrets that sign the webhooks of a service now, the current one first; this is recorded."
         secret = actions.add_parser("secret", help=text, description=text)
         secret.add_argument("service", help="The payee's id.")
@@ -40,26 +38,6 @@ class Command(JsonCommand):
                 "opens. Then WEBHOOK_SECRETS_KEY_FALLBACKS is needed no more. Prints how many were encrypted anew.",
             )
         )
-        listening.add_arguments(
-            actions.add_parser(
-                "listen",
-                help=listening.HELP,
-                description=listening.DESCRIPTION,
-                formatter_class=RawDescriptionHelpFormatter,
-            )
-        )
-
-    def execute(self, *arguments: Any, **options: Any) -> str | None:
-        # With --keys it runs without an installation: there is no configuration to check.
-        if options.get("keys"):
-            options["skip_checks"] = True
-        return super().execute(*arguments, **options)
-
-    def handle(self, *arguments: Any, **options: Any) -> None:
-        if options["action"] == "listen":
-            listening.listen(options, self.stdout)
-        else:
-            super().handle(*arguments, **options)
 
     def perform(self, **options: Any) -> dict[str, Any]:
         if options["action"] == "secret":

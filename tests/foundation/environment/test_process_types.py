@@ -106,7 +106,7 @@ def test_what_needs_no_configuration_goes_on_without_one():
         ("help", "shell"),
         ("migrate", "--help"),
         ("verify_receipt", "--help"),
-        ("webhooks", "listen", "--help"),
+        ("webhooks", "secret", "--help"),
     ):
         status, output = run(("manage.py", *arguments), bare)
         assert status == 0, output

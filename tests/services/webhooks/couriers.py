@@ -46,7 +46,8 @@ def make_event(service: Service) -> str:
     """Write an event that is due at once; returns its id."""
     now = utc_now()
     event_id = new_id("evt", now)
-    payload = {"id": event_id, "type": "payment.approved", "timestamp": format_instant(now), "data": {}}
+    data = {"service": service.pk}
+    payload = {"id": event_id, "type": "payment.approved", "timestamp": format_instant(now), "data": data}
     WebhookEvent.objects.create(
         id=event_id, service=service, type="payment.approved", payload=json.dumps(payload), created_at=now
     )

@@ -95,7 +95,7 @@ def test_secrets_are_resealed_and_the_audit_says_so(db, settings):
         "webhook.secrets_resealed", AUTHOR, "a year is over", {"count": count})  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", [["webhooks"], ["webhooks", "listen"], ["webhooks", "reseal"]])
+@pytest.mark.parametrize("arguments", [["webhooks"], ["webhooks", "secret"], ["webhooks", "reseal"]])
 def test_the_command_explains_itself(arguments, capsys):
     with pytest.raises(SystemExit) as end:
         call_command(*arguments, "--help")

@@ -6,10 +6,13 @@ What becomes of an event whose worker is killed: test_worker.
 
 import json
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from allowance_client import verify_webhook
+from allowance_client.errors import WebhookInvalid
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
@@ -18,7 +21,6 @@ from services.models import Outcome, WebhookEndpoint
 from services.operations import Registration, register_service
 from services.webhooks.courier import Courier
 from services.webhooks.operations import reveal_secrets, rotate_secret
-from services.webhooks.verifying import Verifier, key_in_use, read_secret
 from tests.services.webhooks.attempts import BRIEF_S, PATIENT_S
 from tests.services.webhooks.authorities import Authority
 from tests.services.webhooks.behaviours import answers, drips, hangs, resets, sends
@@ -67,8 +69,13 @@ class Shop:
         """List the kinds of signatures that fit the latest request."""
         request = self.receiver.requests[-1]
         headers = {name.lower(): value for name, value in request.headers}
-        verifier = Verifier([self.service.id], secrets=[read_secret(secret)], key=key_in_use(published_keys()))
-        return verifier.verify(headers, request.body).signatures
+        fitting = []
+        means: dict[str, dict[str, Any]] = {"v1": {"secret": secret}, "v1a": {"keys": published_keys()}}
+        for kind, by in means.items():
+            with suppress(WebhookInvalid):
+                verify_webhook(headers, request.body, service=self.service.id, **by)
+                fitting.append(kind)
+        return tuple(fitting)
 
 
 @pytest.fixture

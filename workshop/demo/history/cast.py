@@ -1,15 +1,19 @@
 """The cast: agents of a company and the payees that they pay, with what each is like."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from foundation.kernel.assets import Asset
+from policy.operations import Limits
 from workshop.demo.people import BEN, FIONA
 
-LOCAL, ELSEWHERE = "eip155:31337", "eip155:8453"
+# The second one is not served any more.
+CHAINS = LOCAL, ELSEWHERE = "eip155:31337", "eip155:8453"
+# What somebody does at a moment: an operation that takes its clock as `now`.
+Act = tuple[datetime, Callable[..., object]]
 _CENT = Decimal("0.01")
 _TASKS = (
     "research", "support", "travel", "billing", "forecasts", "data-feeds", "translations", "compute", "marketing",
@@ -40,21 +44,13 @@ class Payee:
     changed_at: datetime | None = None
     disabled_at: datetime | None = None
 
-    def is_approved(self, at: datetime) -> bool:
-        """Tell whether it was approved at a moment."""
-        ends = [moment for moment in (self.changed_at, self.disabled_at) if moment is not None]
-        return all(at < end for end in ends)
-
 
 @dataclass(frozen=True, slots=True)
 class Revision:
     """A policy revision, in force from a moment."""
 
-    number: int
     since: datetime
-    max_per_payment: Decimal
-    daily_limit: Decimal
-    weekly_limit: Decimal
+    limits: Limits
     by: str
 
 
@@ -72,7 +68,12 @@ class AgentPlan:
     paused_at: datetime | None = None
     last_deposit_at: datetime | None = None
     is_near_its_limit: bool = False
-    seed: int = field(default=0)
+    seed: int = 0
+
+    @property
+    def usual_deposit(self) -> Decimal:
+        """What is deposited for it whenever less than a quarter of that is left."""
+        return ((self.usual_amount * self.decisions / 12 + 20) / 50).quantize(Decimal(1)) * 50 + 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +163,13 @@ def _make_revisions(
     since, until = span
     changes = sorted(since + (until - since) * chance.uniform(0.2, 0.95) for _ in range(chance.randint(0, 4)))
     revisions = []
-    for number, at in enumerate((since, *changes), start=1):
+    for at in (since, *changes):
         daily = max(a_day, amount * 4) * Decimal(chance.choice(("1.7", "2.0", "2.4", "3.0")))
-        revisions.append(
-            Revision(
-                number,
-                at.replace(microsecond=0),
-                min((amount * chance.choice((6, 8, 12))).quantize(_CENT), whole := daily.quantize(Decimal(1)) + 1),
-                whole,
-                (daily * chance.choice((5, 6))).quantize(Decimal(1)) + 1,
-                chance.choice((FIONA, BEN, FIONA)),
-            )
+        whole = daily.quantize(Decimal(1)) + 1
+        limits = Limits(
+            min((amount * chance.choice((6, 8, 12))).quantize(_CENT), whole),
+            whole,
+            (daily * chance.choice((5, 6))).quantize(Decimal(1)) + 1,
         )
+        revisions.append(Revision(at.replace(microsecond=0), limits, chance.choice((FIONA, BEN, FIONA))))
     return revisions

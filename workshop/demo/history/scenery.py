@@ -2,57 +2,49 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
+from django.conf import settings
 from django.db.models import Max
 
+from chains.port import DepositEvent
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount
-from ledger.models import BalanceMovement, MovementKind
+from payments.funding.deposits import mark_landed, record_deposits
 from payments.funding.expected_holdings import SettledBefore, find_settled, read_expected_holdings, sum_of
-from payments.models import ChainState, Deposit, DepositState, Outflow, Reconciliation, Withdrawal
+from payments.funding.withdrawals import book_withdrawal
+from payments.models import ChainState, Outflow, Reconciliation
 from policy.key_operations import create_api_key
 from policy.models import Agent
 from workshop.demo.history.cast import ELSEWHERE, LOCAL, Stage
 from workshop.demo.people import FIONA, OLGA
 
+_CENT = Decimal("0.01")
 _NOWHERE = "0x00000000000000000000000000000000DeaDBeef"
 
 
 def set_money_aside(stage: Stage, agents: Sequence[str], token: str) -> None:
     """Let deposits have come in that name no agent, or nearly one."""
     misspelt = f"{agents[0][:-2]}{agents[0][-1]}{agents[0][-2]}"
-    wanted = ((misspelt, "250"), ("", "40"), ("acme-treasury", "1200.5"))
-    Deposit.objects.bulk_create(
-        Deposit(
-            chain=LOCAL, tx=stage.new_tx(), log_index=0, block_number=1,
-            depositor=stage.new_address(), token=token, asset=Asset.USDC, amount=Decimal(amount),
-            named_agent=named, state=DepositState.ASIDE,
-            note="There is no agent of this name." if named else "It names no agent.",
-            found_at=stage.until - timedelta(hours=5 + 20 * number),
-        )
-        for number, (named, amount) in enumerate(wanted)
-    )  # fmt: skip
+    for number, (named, amount) in enumerate(((misspelt, "250"), ("", "40"), ("acme-treasury", "1200.5"))):
+        found = DepositEvent(
+            stage.new_tx(), 0, 1, stage.new_address(), token, Asset.USDC, Decimal(amount), named
+        )  # fmt: skip
+        record_deposits(LOCAL, [found], {}, now=stage.until - timedelta(hours=5 + 20 * number))
 
 
 def take_money_out(stage: Stage, agent_id: str) -> None:
-    """Let an owner have withdrawn some money, and be about to withdraw more."""
-    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    for landed, amount in ((1, min(agent.balance / 20, Decimal(30))), (None, min(agent.balance / 40, Decimal(12)))):
-        amount = amount.quantize(Decimal("0.01"))  # noqa: PLW2901 - as it is booked
-        if not amount:
+    """Let an owner have withdrawn some money, and be about to withdraw more; only where the chain is served."""
+    balance = Agent.objects.get(pk=agent_id).balance
+    for has_landed, amount in ((True, min(balance / 20, Decimal(30))), (False, min(balance / 40, Decimal(12)))):
+        if LOCAL not in settings.CHAINS or amount < _CENT:
             continue
-        agent.balance -= amount
-        movement = BalanceMovement.objects.create(
-            agent=agent, kind=MovementKind.WITHDRAWAL, amount=-amount, balance_after=agent.balance, chain=LOCAL,
-            author=FIONA, reason="The customer takes some of it back.", created_at=stage.until,
+        booked = book_withdrawal(
+            agent_id, amount=amount.quantize(_CENT, ROUND_DOWN), chain=LOCAL, recipient=stage.new_address(), by=FIONA,
+            reason="The customer takes some of it back.",
         )  # fmt: skip
-        Withdrawal.objects.create(
-            reference=f"wd_{stage.chance.getrandbits(100):x}", chain=LOCAL, escrow="", asset=agent.asset, amount=amount,
-            recipient=stage.new_address(), agent=agent, movement=movement, author=FIONA, reason=movement.reason,
-            created_at=stage.until, landed_block=landed, landed_tx=stage.new_tx() if landed else "",
-        )  # fmt: skip
-    agent.save(update_fields=["balance"])
+        if has_landed:
+            mark_landed(booked, stage.new_tx(), 1)
 
 
 def raise_an_alarm(stage: Stage, now: datetime) -> None:

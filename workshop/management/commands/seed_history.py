@@ -14,15 +14,15 @@ from workshop.demo.history.seeding import seed_history
 class Command(JsonCommand):
     help = (
         "Fill the database with months of history to look at: agents in various states, payees of all states, policy "
-        "revisions, decisions with valid hash chains and signatures, payments that settled, failed or hang, deposits, "
-        "withdrawals, webhooks that fail, approvals that wait (one looks like a known payee), an alarm. `verify_log` "
-        "passes afterwards. Another run adds more agents. The payments never were on a chain: do not run it where real "
-        "money is paid."
+        "revisions, decisions by the money path itself, payments that settled, failed or hang, deposits, withdrawals, "
+        "webhooks that fail, approvals that wait (one looks like a known payee), an alarm. `verify_log` passes "
+        "afterwards. Another run adds more agents. The payments never were on a chain: do not run it where real money "
+        "is paid."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--payments", type=int, default=10_000, metavar="N", help="Decisions to make (default: 10000)."
+            "--payments", type=int, default=3_000, metavar="N", help="Decisions to make (default: 3000)."
         )
         parser.add_argument("--seed", type=int, metavar="N", help="Make the same cast and amounts again.")
         parser.add_argument(

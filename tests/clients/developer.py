@@ -1,4 +1,4 @@
-"""A developer who runs `manage.py webhooks listen`."""
+"""A developer who runs `python -m allowance_client listen`."""
 
 import os
 import queue
@@ -8,18 +8,17 @@ import threading
 
 import requests
 
-from workshop.localnet.folder import ROOT
-
 PATIENCE_S = 60
+LISTEN = (sys.executable, "-m", "allowance_client", "listen")
 
 
 class Developer:
-    """`webhooks listen` as a process, in no installation unless `variables` name one; its lines as they come."""
+    """It as a process, in no installation; its lines as they come."""
 
     def __init__(self, *arguments, **variables):
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "manage.py"), "webhooks", "listen", *arguments],
+            [*LISTEN, *arguments],
             env={**kept, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, cwd="/",
         )  # fmt: skip

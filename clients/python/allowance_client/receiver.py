@@ -1,6 +1,6 @@
-"""A small receiver of webhooks for developers: verifies each, hands it on to be shown, answers.
+"""A small receiver of webhooks for developers: it verifies each, hands it on to be shown, and answers.
 
-It listens on this machine only, and is no part of an installation.
+It listens on this machine only.
 """
 
 import socket
@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
-from services.webhooks.verifying import ID, SIGNATURE, TIMESTAMP, Verdict, Verifier, read_event
+from allowance_client.errors import WebhookInvalid
+from allowance_client.receptions import ID, Reception
 
 HOST = "127.0.0.1"
 _MAX_BODY_BYTES = 256 * 1024
@@ -24,38 +25,15 @@ _PATIENCE_S = 10
 _REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reception:
-    """One request and its verdict.
-
-    `headers` are those of webhooks, in lower case; `body` is None if it was not read; `event` is the body, if that is a
-    JSON object; `is_again`: it is genuine, and so was an earlier one of its id.
-    """
-
-    status: HTTPStatus
-    verdict: Verdict
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    event: dict[str, Any] | None = None
-    is_again: bool = False
-
-    @property
-    def id(self) -> str | None:
-        return self.headers.get(ID)
-
-    @property
-    def type(self) -> str | None:
-        """Name the kind of event, if the body does."""
-        named = (self.event or {}).get("type")
-        return named if isinstance(named, str) else None
-
-
 @dataclass
 class Receiver:
-    """Listens on a port, 0 for any that is free. Every request is shown, then answered, one at a time."""
+    """Listens on a port, 0 for any that is free. Every request is shown, then answered, one at a time.
+
+    `verify` is given the headers and the body of each, and raises `WebhookInvalid` if it is not genuine.
+    """
 
     port: int
-    verifier: Verifier
+    verify: Callable[[Mapping[str, str], bytes], object]
     show: Callable[[Reception], None]
     _server: "_Server" = field(init=False)
     _seen: dict[str, None] = field(default_factory=dict, init=False)
@@ -85,17 +63,20 @@ class Receiver:
 
     def receive(self, headers: dict[str, str], body: bytes) -> Reception:
         """Judge a request and show it."""
-        verdict = self.verifier.verify(headers, body)
-        status = HTTPStatus.UNAUTHORIZED if verdict.reason else HTTPStatus.NO_CONTENT
+        status, reason = HTTPStatus.NO_CONTENT, None
+        try:
+            self.verify(headers, body)
+        except WebhookInvalid as error:
+            status, reason = HTTPStatus.UNAUTHORIZED, str(error)
         with self._showing:
-            is_again = not verdict.reason and self._remember(headers[ID])
-            reception = Reception(status, verdict, _webhook_headers(headers), body, read_event(body), is_again)
+            is_again = reason is None and self._remember(headers[ID])
+            reception = Reception(status, reason, headers, body, is_again)
             self.show(reception)
         return reception
 
     def refuse(self, status: HTTPStatus, reason: str, headers: Mapping[str, str]) -> Reception:
         """Show a request that cannot be judged."""
-        reception = Reception(status, Verdict(reason=reason), _webhook_headers(headers))
+        reception = Reception(status, reason, headers)
         with self._showing:
             self.show(reception)
         return reception
@@ -107,10 +88,6 @@ class Receiver:
         if len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
         return is_again
-
-
-def _webhook_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in (ID, TIMESTAMP, SIGNATURE) if name in headers}
 
 
 class _Server(ThreadingTCPServer):
@@ -159,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.owner.refuse(HTTPStatus(code), reason, headers))
 
     def _answer(self, reception: Reception) -> None:
-        said = f"{reception.verdict.reason}\n".encode() if reception.verdict.reason else b""
+        said = f"{reception.reason}\n".encode() if reception.reason else b""
         self.send_response(reception.status)
         self.send_header("Connection", "close")
         if said:
