@@ -48,12 +48,12 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes
         super()._assign_work_unit(node)
 
     def _choose(self, node: WorkerController) -> str | None:
-        if node.gateway.id not in self._waiting and node not in self._begun:
-            rolled_back = [scope for scope in self.workqueue if scope.endswith(_ROLLED_BACK)]
-            if rolled_back:
-                return max(rolled_back, key=self._seconds)
+        scopes: list[str] = list(self.workqueue)
+        rolled_back = [scope for scope in scopes if scope.endswith(_ROLLED_BACK)]
+        if rolled_back and node.gateway.id not in self._waiting and node not in self._begun:
+            return max(rolled_back, key=self._seconds)
         self._begun.add(node)
-        others = [scope for scope in self.workqueue if not scope.endswith(_ROLLED_BACK)]
+        others = [scope for scope in scopes if not scope.endswith(_ROLLED_BACK)]
         # A worker must know what comes next before it can begin: it is always given one file more.
         is_long = any(
             self._seconds(scope) for scope, unit in self.assigned_work[node].items() if not all(unit.values())
