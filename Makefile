@@ -15,7 +15,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test hard wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test hard hard-tests wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,22 +24,24 @@ BEGAN_AT := $(shell date +%s)
 demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch agents pay
 	@DEMO_BEGAN_AT=$(BEGAN_AT) exec $(PY) manage.py demo $(ARGS)
 
-# Several processes, each with servers of its own; first the tests that leave nothing behind for others to stumble over.
-# The others wait much: they get a process more, and the long files come first. SHUFFLE=true: in any order, with a seed
-# that is shown. COVERAGE=true: the first tests alone must reach the floor that pyproject.toml sets.
+# One session of several processes, each with servers of its own (tests/support/scheduling.py): WORKERS of them keep the
+# processors busy, WAITING more begin with what mostly waits. SHUFFLE=true: in any order, with a seed that is shown. COVERAGE=true:
+# the tests that leave nothing behind must reach by themselves the floor that pyproject.toml sets. Without ARGS, what `make hard`
+# runs is left out.
 WORKERS ?= 2
-PARALLEL = --dist loadfile --no-loadscope-reorder --durations 50 $(if $(SHUFFLE),-p tests.support.any_order)
+WAITING ?= 4
+PARALLEL = --dist loadfile --no-loadscope-reorder --durations 50 --numprocesses $$(($(WORKERS) + $(WAITING))) --waiting $(WAITING) \
+	$(if $(SHUFFLE),-p tests.support.any_order)
 # Tests start hundreds of processes: without a cache each compiles everything anew.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
-test: $(VENV)/.installed-dev ## Run all tests (SHUFFLE=true: in any order; COVERAGE=true: measured; with ARGS, pytest's, in one process: ARGS="-k webhook")
-ifdef ARGS
-	@exec $(PYTEST) $(ARGS)
-else
-	@$(PYTEST) $(PARALLEL) --numprocesses $(WORKERS) -m rolled_back $(if $(COVERAGE),--cov --cov-report term-missing:skip-covered)
-	@exec $(PYTEST) $(PARALLEL) --numprocesses $$(($(WORKERS) + 1)) -m "not rolled_back"
-endif
+test: $(VENV)/.installed-dev ## Run the tests (SHUFFLE=true: in any order; COVERAGE=true: measured; with ARGS, pytest's, in one process: ARGS="-k webhook")
+	@exec $(PYTEST) $(if $(ARGS),$(ARGS),$(PARALLEL) -m "not hard" $(if $(COVERAGE),--cov --cov-report term-missing:skip-covered))
 
-hard: wheels crashtest overspend contract-breaks ## Check what a release needs beyond `make test`: takes half an hour and npm
+hard: $(VENV)/.installed-dev ## Check what a release needs beyond `make test`, and say in the end what failed: takes an hour, and npm
+	@exec $(PY) -m tests.hard
+
+hard-tests: $(VENV)/.installed-dev ## Run the tests that `make test` leaves out
+	@exec $(PYTEST) $(PARALLEL) -m hard
 
 wheels: $(VENV)/.installed-dev ## Ask whether each locked package has a wheel for every Python and platform
 	@exec $(PY) -m tests.wheels $(ARGS)

@@ -55,17 +55,28 @@ def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBl
 
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False, serialized_aliases=[])
-        for localnet in LOCALNETS:
-            localnet.begin()
-            observe_chain(localnet.caip2)
+        _know_chains()
     yield
     with django_db_blocker.unblock():
         batch_sessions.close()
         teardown_databases(made, verbosity=0)
 
 
+def _know_chains() -> None:
+    for localnet in LOCALNETS:
+        localnet.begin()
+        observe_chain(localnet.caip2)
+
+
+@pytest.fixture(scope="session")
+def known_chains(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Know the chains as they are now: what tests that were rolled back have done there, the database has forgotten."""
+    with django_db_blocker.unblock():
+        _know_chains()
+
+
 @pytest.fixture
-def committed(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+def committed(known_chains: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Use the database with real commits, visible to other connections and processes. Nothing is cleaned up after:
     the log refuses to be emptied, and every test makes its own agents and services. What there is only one of is put
     back, whoever needs it next; a test that does not do so itself fails.

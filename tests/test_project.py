@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.hard import PARTS, Part, play_all
+
 ROOT = Path(__file__).parent.parent
 PRODUCT = [
     "allowance",
@@ -232,3 +234,33 @@ def test_every_test_that_the_security_page_names_is_there() -> None:
         # One without a folder is in that of the one before it.
         folder = (ROOT / name).parent if "/" in name else folder
         assert (folder / Path(name).name).exists(), name
+
+
+def test_what_make_test_leaves_out_is_listed_with_what_stays() -> None:
+    marked = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"\bmark\.hard\b", path.read_text()) and path != Path(__file__)
+    }
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("| Left out of `make test` |")[2].partition("\n\n")[0]
+
+    assert set(re.findall(r"^\| `(\S+\.py)`", table, re.MULTILINE)) == marked
+
+
+def test_make_hard_has_every_command_that_takes_long_but_the_benchmarks() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("| Command | Run it when you change |")[2]
+    commands = re.findall(r"^\| `((?:\S+=1 )?make [a-z-]+)`", table.partition("\n\n")[0], re.MULTILINE)
+
+    played = {re.sub(r" ARGS=.*", "", part.command) for part in PARTS}
+    assert {command for command in commands if "bench" not in command} == played - {"make hard-tests"}
+
+
+def test_a_part_that_fails_fails_make_hard_and_the_others_are_played(capfd: pytest.CaptureFixture[str]) -> None:
+    parts = (Part("false"), Part("echo played"), Part("true", ("a-program-that-nobody-has",)))
+
+    assert not play_all(parts)
+    told = capfd.readouterr().out
+    assert "\nplayed\n" in told
+    assert re.search(r"false +FAILED in \d+ s, with status 1", told)
+    assert re.search(r"true +left out: needs a-program-that-nobody-has", told)
+    assert play_all(parts[1:])

@@ -17,7 +17,7 @@ from foundation.environment.connections import read_database
 from workshop.localnet.folder import ROOT
 from workshop.tests.localnet.installation import Installation
 
-pytestmark = pytest.mark.long(45)
+pytestmark = [pytest.mark.hard, pytest.mark.long(45)]
 
 ACT = "from tests.attacks.backup_story import act; act(*{acts!r})"
 UNITS = 10**6

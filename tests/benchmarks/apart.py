@@ -56,12 +56,19 @@ def run(module: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run a benchmark's module as a command; returns what it measured: what `measure` of `measure_apart` returned.
 
     Raises:
-        RuntimeError: it failed. What it says of that is on standard error.
+        RuntimeError: it failed, with its last words. All that it said is on standard error.
     """
+    last = ""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         command = [sys.executable, "-m", module, *arguments]
-        if subprocess.run(command, env={**os.environ, _RESULT: file.name}, check=False).returncode:
-            raise RuntimeError(f"{module} failed.")
+        environment = {**os.environ, _RESULT: file.name}
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr
+            for line in process.stderr:
+                sys.stderr.write(line)
+                last = line.strip() or last
+        if process.returncode:
+            raise RuntimeError(f"{module} failed: {last}")
         result: dict[str, Any] | None = json.loads(file.read() or "null")
     return result or {}
 

@@ -13,7 +13,6 @@ from tests.benchmarks.processor import web_processes
 from tests.benchmarks.site import Site
 
 _CONNECTIONS = 32
-_SECONDS = 10
 _RATE_PER_S = 250
 _MOST_ROWS = 25
 ROOT = str(Path(__file__).parents[2]) + "/"
@@ -31,8 +30,8 @@ def measure_interpreter(site: Site) -> dict[str, Figure]:
     with tempfile.NamedTemporaryFile("r", suffix=".txt") as file:
         command = [
             program, "record", "--pid", str(web_processes(site.servers["web"])[0]), "--gil", "--nonblocking",
-            "--duration", str(_SECONDS), "--rate", str(_RATE_PER_S), "--format", "raw", "--full-filenames",
-            "--output", file.name,
+            "--duration", str(max(1, round(2 * site.seconds))), "--rate", str(_RATE_PER_S), "--format", "raw",
+            "--full-filenames", "--output", file.name,
         ]  # fmt: skip
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as sampler:
             while sampler.poll() is None:

@@ -7,6 +7,7 @@ receipt signing, durable commits. Settlement does not run meanwhile: it is anoth
 
 import argparse
 import io
+import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +28,7 @@ def main() -> None:
     """Read what to measure, and measure it in an installation of its own."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.money_path", description=__doc__)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--agents", type=int, default=1000)
     parser.add_argument("--memory", type=int, default=20_000)
@@ -71,6 +72,14 @@ def measure(options: argparse.Namespace) -> dict[str, Figure]:
     return figures
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one side did in a part of its turn: rate per second and latencies in ms by suffix of its name, and costs."""
+
+    values: dict[str, float]
+    ms_each: dict[str, float]
+
+
 @dataclass
 class Turns:
     """What each turn gave, by name: rates per second, latencies in ms, costs of a payment in processor ms."""
@@ -79,29 +88,41 @@ class Turns:
     costs: dict[str, list[dict[str, float]]] = field(default_factory=dict)
 
     def take(self, site: "Site", stages: Iterable[str]) -> None:
-        """Let each side have its turn."""
+        """Let each pair have its turn."""
+        agents = site.cast.agents
         for connections in (FEW, MANY):
-            if {"payments", "plain"} & {*stages}:
-                self._add(f"http_{connections}", site.drive(connections))
-                self._add_alone(f"alone_{connections}", *site.pgbench(connections, agents=len(site.cast.agents)))
+            pay = partial(_drive, partial(site.drive, connections))
+            pay_hot = partial(_drive, partial(site.drive, connections, agents[:1]))
+            pay_plain = partial(_drive, partial(site.drive_plain, connections))
+            if "payments" in stages:
+                alone = partial(_write_alone, site, connections, len(agents))
+                self._compare_sides((f"http_{connections}", pay), (f"alone_{connections}", alone))
             if "plain" in stages:
-                self._add(f"plain_{connections}", site.drive_plain(connections))
+                self._compare_sides((f"beside_plain_{connections}", pay), (f"plain_{connections}", pay_plain))
             if "hot" in stages:
-                self._add(f"hot_{connections}", site.drive(connections, site.cast.agents[:1]))
-                self._add_alone(f"alone_hot_{connections}", *site.pgbench(connections, agents=1))
+                alone = partial(_write_alone, site, connections, 1)
+                self._compare_sides((f"hot_{connections}", pay_hot), (f"alone_hot_{connections}", alone))
         if "lone" in stages:
-            self._add("lone", site.drive(1))
+            self._keep("lone", _drive(partial(site.drive, 1)))
+
+    def _compare_sides(self, one: tuple[str, Callable[[], Slice]], other: tuple[str, Callable[[], Slice]]) -> None:
+        """Measure the one, the other twice, and the one again: if the machine grows slower, it does so for both."""
+        (name, act), (beside, act_beside) = one, other
+        first = act()
+        self._keep(beside, act_beside(), act_beside())
+        self._keep(name, first, act())
 
     def figures(self) -> dict[str, Figure]:
         """Compare what is there."""
         found: dict[str, Figure] = {}
-        for name in ("http", "hot"):
-            for connections in (FEW, MANY):
-                if f"{name}_{connections}" in self.values:
-                    found[f"{name}_of_pgbench_{connections}"] = self._compare(name, "alone", connections)
         for connections in (FEW, MANY):
-            if f"plain_{connections}" in self.values:
-                found[f"http_of_plain_{connections}"] = self._compare("http", "plain", connections)
+            for name, one, other in (
+                ("http_of_pgbench", "http", "alone"),
+                ("hot_of_pgbench", "hot", "alone_hot"),
+                ("http_of_plain", "beside_plain", "plain"),
+            ):
+                if f"{one}_{connections}" in self.values:
+                    found[f"{name}_{connections}"] = self._compare(f"{one}_{connections}", f"{other}_{connections}")
         if "lone" in self.values:
             found["lone_p50"] = figure(self.values["lone_p50"], "ms", **self._details("lone"))
             found["lone_p99"] = figure(self.values["lone_p99"], "ms")
@@ -109,26 +130,32 @@ class Turns:
             found[f"p99_at_{MANY}"] = figure(self.values[f"http_{MANY}_p99"], "ms")
         return found
 
-    def _compare(self, name: str, beside: str, connections: int) -> Figure:
-        suffix = f"hot_{connections}" if name == "hot" and beside == "alone" else f"{connections}"
-        one, other = f"{name}_{connections}", f"{beside}_{suffix}"
+    def _compare(self, one: str, other: str) -> Figure:
         return ratio(self.values[one], self.values[other], **self._details(one), **{other: self._details(other)})
 
     def _details(self, name: str) -> dict[str, Any]:
         return {"per_second": figure(self.values[name]), "processor_ms": middle_costs(self.costs.get(name, []))}
 
-    def _add(self, name: str, costs: "Costs") -> None:
-        self._keep(name, costs.load.rate)
-        self._keep(f"{name}_p50", costs.load.percentile_ms(50))
-        self._keep(f"{name}_p99", costs.load.percentile_ms(99))
-        self.costs.setdefault(name, []).append(costs.ms_each)
+    def _keep(self, name: str, *slices: Slice) -> None:
+        """Keep what a side did in its turn: the mean of its slices, which are of the same length."""
+        for suffix in slices[0].values:
+            mean = statistics.fmean(one.values[suffix] for one in slices)
+            self.values.setdefault(f"{name}{suffix}", []).append(mean)
+        parts = slices[0].ms_each
+        self.costs.setdefault(name, []).append(
+            {part: statistics.fmean(one.ms_each[part] for one in slices) for part in parts}
+        )
 
-    def _add_alone(self, name: str, rate: float, ms_each: dict[str, float]) -> None:
-        self._keep(name, rate)
-        self.costs.setdefault(name, []).append(ms_each)
 
-    def _keep(self, name: str, value: float) -> None:
-        self.values.setdefault(name, []).append(value)
+def _drive(drive: "Callable[[], Costs]") -> Slice:
+    costs = drive()
+    latencies = {f"_p{rank}": costs.load.percentile_ms(rank) for rank in (50, 99)}
+    return Slice({"": costs.load.rate, **latencies}, costs.ms_each)
+
+
+def _write_alone(site: "Site", connections: int, agents: int) -> Slice:
+    rate, ms_each = site.pgbench(connections, agents=agents)
+    return Slice({"": rate}, ms_each)
 
 
 def middle_costs(costs: list[dict[str, float]]) -> dict[str, float]:

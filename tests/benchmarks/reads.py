@@ -20,17 +20,17 @@ def measure_reads(site: Site, rounds: int) -> dict[str, Figure]:
         "budget": [f"/v1/agents/{agent}/budget" for agent in site.cast.agents],
         "payment": [f"/v1/payments/{pk}" for pk in Payment.objects.values_list("pk", flat=True)[:1000]],
     }
-    paid: list[float] = []
+    paid: dict[str, list[float]] = {name: [] for name in paths}
     rates: dict[str, list[float]] = {name: [] for name in paths}
     costs: dict[str, dict[str, float]] = {}
     for _ in range(rounds):
-        paid.append(site.drive(_CONNECTIONS).load.rate)
         for name, ways in paths.items():
+            paid[name].append(site.drive(_CONNECTIONS).load.rate)
             found = site.ask(reads(site.cast.key, ways), _CONNECTIONS, site.seconds / 2)
             rates[name].append(found.load.rate)
             costs[name] = found.ms_each
     figures = {
-        f"{name}_of_payments": ratio(found, paid, per_second=figure(found), processor_ms=costs[name])
+        f"{name}_of_payments": ratio(found, paid[name], per_second=figure(found), processor_ms=costs[name])
         for name, found in rates.items()
     }
     figures["log_far_page_of_first"] = ratio(rates["log_far_page"], rates["log_first_page"], page=page)

@@ -50,6 +50,7 @@ ROWS: Mapping[str, Row] = {
     "memory_per_million": Row("a web process grows in a million payments", 10, 0, is_less_better=True),
 }
 _MOST_SHARES = 20
+_STEADY = 0.1
 
 
 def report(outcome: Mapping[str, Any]) -> str:
@@ -62,6 +63,9 @@ def report(outcome: Mapping[str, Any]) -> str:
         f"Commit {outcome['commit'][:12]}{state}, {where}, {outcome['options']['rounds']} turns, {outcome['took_s']} s",
         "",
         *_table(figures),
+        "",
+        *(f"✗ {words}" for words in outcome["failed"]),
+        *find_unsteady(figures),
         "",
         *_explanations(figures),
         *_interpreter(figures.get("interpreter")),
@@ -83,6 +87,16 @@ def _table(figures: Mapping[str, Figure]) -> Iterator[str]:
         mark = {None: "", True: "  ✓", False: "  ✗"}[row.is_reached(found["median"])]
         middle = f"{show(found['median'])} {found['unit']}".strip()
         yield f"{row.title:<{width}}  {middle:>9}  {f'{low} to {high}':>17}{promise}{mark}"
+
+
+def find_unsteady(figures: Mapping[str, Figure]) -> Iterator[str]:
+    """Name the ratios that one cannot decide by: their turns scatter too much."""
+    for name, row in ROWS.items():
+        if name in figures and not figures[name]["unit"]:
+            low, high = figures[name]["spread"]
+            middle = figures[name]["median"]
+            if low < (1 - _STEADY) * middle or high > (1 + _STEADY) * middle:
+                yield f"More than ± {_STEADY:.0%} around its median, take longer turns (--seconds): {row.title}"
 
 
 def show(value: float) -> str:

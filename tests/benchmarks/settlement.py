@@ -179,8 +179,8 @@ def _take_turns(
     count: int, raw: "RawSenders", settle: "partial[dict[str, float]]", pay: "partial[tuple[float, float]]"
 ) -> dict[str, float]:
     """Give each side its turn."""
-    transfers, pays = raw.time_transfers(count), raw.time_payments(count)
-    beside = settle()
+    transfers, beside = raw.time_transfers(count), settle()
+    pays = raw.time_payments(count)
     settled, worker_ms = pay()
     return {
         "transfers_per_s": transfers,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.benchmarks.figures import figure, percentile, ratio, slope, slow_down
-from tests.benchmarks.report import Row, report, show
+from tests.benchmarks.report import Row, find_unsteady, report, show
 
 
 def test_a_figure_has_the_median_and_the_smallest_and_largest_of_its_turns():
@@ -67,6 +67,7 @@ def test_the_report_shows_what_was_measured_and_what_explains_it():
         "took_s": 60,
         "machine": {"cores": 2, "python": "3.12.1"},
         "options": {"rounds": 1},
+        "failed": ["tests.benchmarks.webhooks failed: why"],
         "figures": {
             "http_of_pgbench_8": ratio(
                 [437], [3106], **side, alone_8={"per_second": figure([3106]), "processor_ms": {}}
@@ -79,8 +80,18 @@ def test_the_report_shows_what_was_measured_and_what_explains_it():
     text = report(outcome)
 
     assert "Commit 0123456789ab, 2 cores" in text
+    assert "✗ tests.benchmarks.webhooks failed: why" in text
     assert "0.14       0.14 to 0.14     0.4     0.55  ✗" in text
     assert "437/s; processor ms each: web 1.900" in text
     assert "3106/s" in text
     assert "what_nobody_promised" in text
     assert "60.0  django" in text
+
+
+@pytest.mark.parametrize(
+    ("turns", "is_unsteady"), [([0.91, 1, 1.09], False), ([0.89, 1, 1], True), ([1, 1, 1.11], True)]
+)
+def test_a_ratio_whose_turns_lie_further_apart_than_a_tenth_of_its_median_is_named(turns, is_unsteady):
+    found = {"http_of_plain_8": figure(turns), "lone_p50": figure([1, 9], "ms")}
+
+    assert len(list(find_unsteady(found))) == is_unsteady

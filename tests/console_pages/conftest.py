@@ -25,19 +25,16 @@ class Examiner:
     found: dict[str, list[str]] = field(default_factory=dict)  # what is wrong, and where
 
     def examine(self, name: str) -> None:
-        """Look for what axe-core calls serious, and for what does not fit."""
+        """Look for what axe-core calls serious, on a desktop, and for what does not fit there or on a phone."""
         found = set()
-        themes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-        for theme in themes:
-            for size in (DESKTOP, PHONE):
-                self.page.set_viewport_size(size)
-                self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-                self.page.evaluate(_UNTIL_DRAWN)
-                # The colours are all that a theme changes.
-                rules = ["color-contrast"] if theme == "dark" else None
-                found |= {f"{problem} ({theme}, {size['width']})" for problem in self._ask_axe(rules)}
-                if too_wide := self.page.evaluate(_TOO_WIDE):
-                    found.add(f"too wide for {size['width']}: {too_wide}")
+        self._show(PHONE, "light")
+        found |= self._find_too_wide(PHONE)
+        self._show(DESKTOP, "light")
+        found |= self._find_too_wide(DESKTOP)
+        found |= {f"{problem} (light)" for problem in self._ask_axe()}
+        # The colours are all that a theme changes.
+        self._show(DESKTOP, "dark")
+        found |= {f"{problem} (dark)" for problem in self._ask_axe("color-contrast")}
         for problem in found:
             self.found.setdefault(problem, []).append(name)
 
@@ -46,12 +43,21 @@ class Examiner:
         ranked = sorted(self.found.items(), key=lambda item: -len(item[1]))
         return "\n".join(f"{problem}\n    on {len(names)} pages: {', '.join(names[:6])}" for problem, names in ranked)
 
-    def _ask_axe(self, rules: list[str] | None) -> list[str]:
+    def _show(self, size: ViewportSize, theme: Literal["light", "dark"]) -> None:
+        self.page.set_viewport_size(size)
+        self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        self.page.evaluate(_UNTIL_DRAWN)
+
+    def _find_too_wide(self, size: ViewportSize) -> set[str]:
+        too_wide = self.page.evaluate(_TOO_WIDE)
+        return {f"too wide for {size['width']}: {too_wide}"} if too_wide else set()
+
+    def _ask_axe(self, *rules: str) -> list[str]:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_read_axe())
         options: dict[str, Any] = {"preload": False, "resultTypes": ["violations"]}
         if rules:
-            options["runOnly"] = {"type": "rule", "values": rules}
+            options["runOnly"] = {"type": "rule", "values": list(rules)}
         violations = self.page.evaluate("options => axe.run(options).then(({violations}) => violations)", options)
         return [
             f"{one['id']}: {node['html'][:160]}"

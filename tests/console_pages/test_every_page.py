@@ -17,7 +17,7 @@ from tests.support.javascript import needs_node
 from tests.support.one_of_everything import make_one_of_everything
 from tests.support.servers import Servers
 
-pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(240), needs_browser, needs_node]
+pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(90), needs_browser, needs_node]
 
 
 @pytest.fixture

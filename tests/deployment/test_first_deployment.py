@@ -12,7 +12,7 @@ from chains.contracts.node_packages import NodeUnavailable, install
 from tests.chains.adapter.anvil_node import FOLDER, has_program
 from tests.documents.pages import ROOT, files
 
-pytestmark = [pytest.mark.long(90), has_program]
+pytestmark = [pytest.mark.hard, pytest.mark.long(90), has_program]
 PAGE = "docs/operate/deploying.md"
 # Namespaces of its own: mounts, network and processes end with it.
 _APART = ("unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")

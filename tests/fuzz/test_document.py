@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.options import AGAIN, EXTRA_MINUTES, SEED
 from workshop.localnet.folder import ROOT
 
-pytestmark = pytest.mark.long(60)
+pytestmark = [pytest.mark.hard, pytest.mark.long(60)]
 
 _CONFIG = Path(__file__).parent / "schemathesis.toml"
 # Of each operation, in two phases; by count, since a limit in time would cut off what a seed stands for.

@@ -13,7 +13,7 @@ from tests.runbooks.installation import AGENTS, Company, block, founded
 from tests.runbooks.releases import ORDER, UNKNOWN_TO_LAST, Release, running
 from tests.support.last_release import unpack_last_release
 
-pytestmark = pytest.mark.long(180)
+pytestmark = [pytest.mark.hard, pytest.mark.long(180)]
 # How many payments the restored backup has forgotten.
 TAIL = 30
 

@@ -118,9 +118,8 @@ class Localnet(ABC):
 
     def begin(self) -> None:
         """Let the tests' database know of the chain's history from now on: what was before, another one knew."""
-        DepositCursor.objects.create(
-            chain=self.caip2, escrow=self.adapter.escrow.address, block_number=self.bury(), moved_at=utc_now()
-        )
+        known = {"escrow": self.adapter.escrow.address, "block_number": self.bury(), "moved_at": utc_now()}
+        DepositCursor.objects.update_or_create(chain=self.caip2, defaults=known)
 
     def bury(self) -> int:
         """Mine until a search of the escrow reaches all that has happened; returns the block that it reaches."""

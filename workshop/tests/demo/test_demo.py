@@ -21,7 +21,7 @@ from spl.token.instructions import get_associated_token_address
 from workshop.localnet.folder import ROOT
 from workshop.tests.demo.running import PATIENCE_S, Demo, processes_of, wait_for
 
-pytestmark = pytest.mark.long(110)
+pytestmark = pytest.mark.long(60)
 
 Start = Callable[..., Demo]
 
@@ -47,15 +47,17 @@ def start(folder: Path) -> Iterator[Start]:
     wait_for(lambda: not processes_of(folder), PATIENCE_S)
 
 
-def test_nothing_outlives_a_demo_that_is_killed_and_the_next_one_plays_all_of_it_and_ends_quietly(
-    start, folder, tmp_path
-):
+def test_nothing_outlives_a_demo_that_is_killed(start, folder):
     demo = start()
     demo.wait_until_it_says("weather-api receives webhooks about its payment")
 
     demo.kill()
 
     wait_for(lambda: processes_of(folder) == {}, PATIENCE_S)
+
+
+@pytest.mark.hard  # `.ci/run` plays all of it on a fresh machine
+def test_a_demo_plays_all_of_it_lets_programs_find_what_they_need_and_ends_quietly(start, folder, tmp_path):
     file = tmp_path / "access.json"
     demo = start("--json", str(file))
     access = demo.wait_for_file(file)
