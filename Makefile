@@ -14,7 +14,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test hard wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test hard wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing tables sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ screenshots: $(VENV)/.installed-dev ## Take the documents' pictures of the conso
 
 drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
 	@exec $(PY) -m tests.documents.drawing
+
+tables: $(VENV)/.installed-dev ## Write the tables of docs/operate/settings.md from the table of settings
+	@exec $(PY) -m tests.documents.settings_tables
 
 check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 

@@ -5,6 +5,7 @@ Each raises a ValueError that says what is wrong, and not the value.
 
 import re
 
+from foundation.environment.casts import read_texts
 from foundation.kernel.secrecy import SecretText
 
 _SHORTEST_TOKEN = 16
@@ -14,7 +15,9 @@ _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCI
 
 def read_hosts(text: str) -> list[str]:
     """Read a list of host names with commas."""
-    hosts = [part.strip() for part in text.split(",") if part.strip()]
+    hosts = read_texts(text)
+    if not hosts:
+        raise ValueError("is not set.")
     if not all(_HOST.fullmatch(host) for host in hosts):
         raise ValueError("is not a list of host names, without https:// and without ports.")
     return hosts

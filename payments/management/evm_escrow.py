@@ -12,9 +12,10 @@ from chains.evm.configuration_check import Roles
 from chains.evm.deployment import MOST_RELAYERS, Deployer
 from chains.evm.owner_calls import set_daily_cap
 from foundation.commands import read_amount
-from foundation.environment.configuration import SECP256K1_ORDER, Configuration
+from foundation.environment.configuration import Configuration
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
+from foundation.kernel.secrecy import Secret
 from payments.management.deployments import Deployed, Task
 from services.served_chains import configured_roles, evm_chain
 
@@ -106,7 +107,7 @@ def _read_limit(text: str, asset: str) -> Decimal:
 
 def _read_key() -> bytes:
     configuration = Configuration()
-    key = configuration.key(_KEY, 32, below=SECP256K1_ORDER)
+    key: Secret | None = configuration.read(_KEY, is_needed=True)
     if key is None:
         raise CommandError(" ".join(configuration.problems))
     return key

@@ -18,7 +18,6 @@ from chains.evm.owner_calls import OwnerCall, set_policy_signer, set_relayer
 from chains.evm.roles import read_roles
 from chains.evm.sending import Sender
 from chains.port import ChainUnavailable
-from foundation.environment.configuration import SECP256K1_ORDER
 from payments.management.owner_calls import show_owner_calls
 from payments.management.rotations import OLD_SEED, Rotated, Task, find_in_flight, read_optional_key
 from payments.models import Relayer
@@ -58,7 +57,7 @@ class _Rotation:
         self._task, self._chain = task, evm_chain(task.caip2)
         self._ours = configured_roles()
         self._old = _find_old_relayers(task.caip2, self._ours)
-        self._key = read_optional_key(_OWNER_KEY, 32, below=SECP256K1_ORDER)
+        self._key = read_optional_key(_OWNER_KEY)
 
     def run(self) -> Rotated:
         difference = self._find_difference()
@@ -134,7 +133,7 @@ class _Rotation:
 def _find_old_relayers(chain: str, ours: Roles) -> list[str]:
     """List the relayers of other seeds: those that were ever registered, and all of the old seed, if that is known."""
     registered = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
-    seed = read_optional_key(OLD_SEED, 64)
+    seed = read_optional_key(OLD_SEED)
     derived = [] if seed is None else [derive_account(seed, number)[1] for number in range(MOST_RELAYERS)]
     return [one for one in dict.fromkeys([*registered, *derived]) if one not in ours.relayers]
 

@@ -9,6 +9,7 @@ from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR
 from foundation.environment.configuration import Configuration
+from foundation.kernel.secrecy import Secret
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import Payment, Settlement
 from payments.settling.chain_switch import stop_signing_on
@@ -105,14 +106,14 @@ def find_in_flight(chain: str) -> str:
     return f"{payments} payments and {transactions} transactions are in flight; the workers follow them."
 
 
-def read_optional_key(name: str, length: int, *, below: int | None = None) -> bytes | None:
+def read_optional_key(name: str) -> Secret | None:
     """Read a key that need not be set; None: it is not set.
 
     Raises:
         ValueError: it is set and is not a key.
     """
     configuration = Configuration()
-    key = configuration.optional_key(name, length, below=below)
+    key: Secret | None = configuration.read(name)
     if configuration.problems:
         raise ValueError(" ".join(configuration.problems))
     return key

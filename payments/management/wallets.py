@@ -8,12 +8,10 @@ from django.core.management.base import CommandError
 
 from chains.evm.depositing import Wallet as EvmWallet
 from chains.solana.depositing import Wallet as SolanaWallet
-from foundation.environment.configuration import SECP256K1_ORDER
+from foundation.environment.casts import SECP256K1_KEY
 from foundation.environment.keys import held_key
 from foundation.kernel.secrecy import Secret
 from services.served_chains import make_wallet, served_chains
-
-_KEY_LENGTH = 32
 
 
 def open_wallet(chain: str, report: Callable[[str], None], key: bytes | None = None) -> EvmWallet | SolanaWallet:
@@ -35,9 +33,6 @@ def open_wallet(chain: str, report: Callable[[str], None], key: bytes | None = N
 def read_key(text: str) -> Secret:
     """Read the key of an option; what it says of a text that is none does not repeat it."""
     try:
-        key = Secret.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        key = Secret()
-    if len(key) != _KEY_LENGTH or not 0 < int.from_bytes(key, "big") < SECP256K1_ORDER:
-        raise argparse.ArgumentTypeError(f"is not a key of {_KEY_LENGTH} bytes in hex.")
-    return key
+        return SECP256K1_KEY(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
