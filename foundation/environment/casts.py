@@ -15,7 +15,10 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _KEY_LENGTH = 32
 # No count has more digits: the database holds no larger number.
 _MOST_DIGITS = 18
+_SHORTEST_TOKEN = 16
 _WARNING = re.compile(r"[a-z_]+\.W\d+", re.ASCII)
+# What a Host header may hold, without a port; such a name behind a dot, or `*`.
+_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
@@ -112,3 +115,20 @@ def read_warnings(text: str) -> list[str]:
     if not all(_WARNING.fullmatch(one) for one in ids):
         raise ValueError("is not a list of warnings' ids, such as allowance.W001.")
     return ids
+
+
+def read_hosts(text: str) -> list[str]:
+    """Read a list of host names with commas."""
+    hosts = read_texts(text)
+    if not hosts:
+        raise ValueError("is not set.")
+    if not all(_HOST.fullmatch(host) for host in hosts):
+        raise ValueError("is not a list of host names, without https:// and without ports.")
+    return hosts
+
+
+def read_token(text: str) -> SecretText:
+    """Read a secret that others are given to ask with."""
+    if len(text) < _SHORTEST_TOKEN:
+        raise ValueError(f"is shorter than {_SHORTEST_TOKEN} characters: it could be guessed.")
+    return SecretText(text)

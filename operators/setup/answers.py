@@ -42,41 +42,30 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def ask(present: Mapping[str, str], read: Callable[[str], str], tell: Callable[[str], object]) -> dict[str, str]:
     """Ask for what is not `present`, again while an answer is malformed. No answer leaves it out."""
-    asking = _Asking(present, read, tell)
+    values = {**present}
+
+    def ask_for(name: str, question: str) -> None:
+        while answer := read(question).strip():
+            problems = find_problems({**values, name: SecretText(answer)})
+            if not problems:
+                values[name] = SecretText(answer)
+                return
+            tell(" ".join(problems))
+
     for one in ASKED:
         if one.name not in present:
-            asking.ask(one.name, f"{one.says} Such as {one.example}: ")
-    asking.ask_for_chains()
-    return asking.answers
-
-
-class _Asking:
-    def __init__(self, present: Mapping[str, str], read: Callable[[str], str], tell: Callable[[str], object]) -> None:
-        self._present = present
-        self._read = read
-        self._tell = tell
-        self.answers: dict[str, str] = {}
-
-    def ask(self, name: str, question: str) -> None:
-        while answer := self._read(question).strip():
-            values = {**self._present, **self.answers, name: SecretText(answer)}
-            problems = find_problems(values)
-            if not problems:
-                self.answers[name] = values[name]
-                return
-            self._tell(" ".join(problems))
-
-    def ask_for_chains(self) -> None:
-        while alias := self._read(_CHAIN).strip():
-            try:
-                name = f"{chain_named(alias).variables}_RPC_URLS"
-            except ValueError as error:
-                self._tell(str(error))
-                continue
-            if name in {**self._present, **self.answers}:
-                self._tell(f"{name} is set already.")
-            else:
-                self.ask(name, _NODES)
+            ask_for(one.name, f"{one.sentence} Such as {one.example}: ")
+    while alias := read(_CHAIN).strip():
+        try:
+            name = f"{chain_named(alias).variables}_RPC_URLS"
+        except ValueError as error:
+            tell(str(error))
+            continue
+        if name in values:
+            tell(f"{name} is set already.")
+        else:
+            ask_for(name, _NODES)
+    return {name: value for name, value in values.items() if name not in present}
 
 
 def refuse_other_values(present: Mapping[str, str], given: Mapping[str, str]) -> None:

@@ -57,6 +57,6 @@ def _of_chain(chain: Chain) -> Iterator[Setting]:
 def _lines(settings: Iterable[Setting], values: Mapping[str, str]) -> Iterator[str]:
     """Write what each variable is, and its line, commented out if it has no value."""
     for one in settings:
-        yield f"# {one.says}"
+        yield f"# {one.sentence}"
         value = values.get(one.name)
         yield line_of(one.name, value) if value else f"# {one.name}={one.example}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from foundation.environment.process_types import EVERY_TYPE, ProcessType
-from foundation.environment.table import SETTINGS, Setting
+from foundation.environment.table import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/operate/settings.md"
@@ -19,10 +19,10 @@ def write_tables() -> dict[str, str]:
     required = [one for one in SETTINGS if one.is_required]
     optional = [one for one in SETTINGS if not one.is_required]
     return {
-        "What must be set": _table("Variable | Means", (f"`{one.name}` | {_cell(one)}" for one in required)),
+        "What must be set": _table("Variable | Means", (f"`{one.name}` | {one.says}" for one in required)),
         "What may be set": _table(
             "Variable | Default | Means",
-            (f"`{one.name}` | {one.shown or one.default or '–'} | {_cell(one)}" for one in optional),  # noqa: RUF001 - a dash
+            (f"`{one.name}` | {one.shown or one.default or '–'} | {one.says}" for one in optional),  # noqa: RUF001 - a dash
         ),
         "Who holds what": _table(
             f" | `release`, commands | {' | '.join(f'`{kind}`' for kind in _COLUMNS)}",
@@ -42,10 +42,6 @@ def put_into_page(page: str, tables: dict[str, str]) -> str:
 
 def _table(head: str, rows: Iterable[str]) -> str:
     return "\n".join([f"| {head} |", "|---" * (head.count(" | ") + 1) + "|", *(f"| {row} |" for row in rows)])
-
-
-def _cell(setting: Setting) -> str:
-    return f"{setting.says} {setting.more}".strip()
 
 
 def _holders() -> Iterable[tuple[str, str]]:
