@@ -93,7 +93,7 @@ SETTINGS = (
         example="redis://:password@host:6379/0",
         says="The address of Redis, for the broker and the rate limits: `rediss://` speaks TLS. It is `redis://…`, or "
         "`rediss://…`, whose certificate and host name are always verified (`?ssl_ca_certs=FILE` for an authority of "
-        "your own); or [through Sentinels](proxies.md#redis) "
+        "your own); or [through Sentinels](docs/operate/proxies.md#redis) "
         "`redis+sentinel://:password@host:26379,host:26379,host:26379/NAME`, with TLS `rediss+sentinel://…`."),
     Setting("SECRET_KEY", SecretText, is_required=True, holders=_WEB, make=partial(token_urlsafe, 48),
         says="Django's secret: sessions, page cursors, one-time links; it encrypts the secrets of authenticators."),
@@ -131,10 +131,11 @@ SETTINGS = (
     # --- What may be set: servers and chains --------------------------------------------------------------------------
     Setting("DATABASE_REPLICA_URL", partial(read_database, options=OF_REPLICA), holders=_WEB,
         says="The address of a streaming replica of PostgreSQL, in the form of `DATABASE_URL`. The log, budgets and "
-        "the console's pages are read there, and may then be up to 5 s old; see [Growing](growing.md#read-replicas)."),
+        "the console's pages are read there, and may then be up to 5 s old; see "
+        "[Growing](docs/operate/growing.md#read-replicas)."),
     Setting("CHAIN_<ALIAS>_TOKENS", read_texts, holders=_CHAINS, is_public=True, default="", shown="the issuers' own",
         says="Further tokens: `USDC=<address>,EURC=<address>`. An asset without an address (`USDT=`) is [left "
-        "out](chains.md#assets-out-of-service)."),
+        "out](docs/operate/chains.md#assets-out-of-service)."),
     Setting("CHAIN_<ALIAS>_FINALITY_DEPTH", whole_number(), holders=_CHAINS, is_public=True,
         shown="the `finalized` tag",
         says="EVM: a block is final under this many others, for nodes without the tag."),
@@ -190,12 +191,12 @@ SETTINGS = (
         "ever. Further refusals get 429 and are not logged. Payments that can be approved are approved all the same."),
     Setting("DECIDE_TOGETHER", whole_number(most=32), default="32",
         says="How many payment requests one process decides in one transaction, 1 to 32; 1 decides each by itself. See "
-        "[Decide together](../decisions/decide-together.md)."),
+        "[Decide together](docs/decisions/decide-together.md)."),
     # --- What may be set: keys ----------------------------------------------------------------------------------------
     Setting("OIDC_ISSUER", str,
         says="Staff may sign in with this provider of OpenID Connect, too: its `https://` address. The address to "
         "register there is `https://HOST/console/login/sso/callback/`. See [Sign "
-        "in](../console/sign-in.md#single-sign-on)."),
+        "in](docs/console/sign-in.md#single-sign-on)."),
     Setting("OIDC_CLIENT_ID", str, says="What the provider of `OIDC_ISSUER` knows this installation by."),
     Setting("OIDC_CLIENT_SECRET", SecretText, holders=_WEB,
         says="What this installation proves itself with to the provider of `OIDC_ISSUER`."),
@@ -227,7 +228,7 @@ SETTINGS = (
         example="http://proxy.example.com:3128",
         says="Webhooks, and notices to `NOTICE_URLS`, leave through this proxy and in no other way. It is "
         "`http://user:password@host:port`, or `https://…` (`?ssl_ca_certs=FILE` for an authority of your own). See [An "
-        "egress proxy](proxies.md#an-egress-proxy)."),
+        "egress proxy](docs/operate/proxies.md#an-egress-proxy)."),
     Setting("SSL_CERT_FILE", str, shown="certifi's",
         says="Certificate authorities that the certificates of payees' receivers may come from."),
     Setting("WEB_CONCURRENCY", whole_number(), default="2", example="2",
@@ -253,7 +254,7 @@ SETTINGS = (
     Setting("FOUR_EYES_ABOVE", read_thresholds, shown="0 of each asset",
         says="What agents may spend in 7 days on limits that single people let in, all together: `USDC=100,SOL=1`. "
         "Above it a new agent and a raised limit need a second person. See [Four "
-        "eyes](../console/four-eyes.md#what-one-person-may-let-agents-spend)."),
+        "eyes](docs/console/four-eyes.md#what-one-person-may-let-agents-spend)."),
     Setting("TOTP_REQUIRED", read_flag, default="true", shown="true, false if embedded",
         says="Staff sign in with an authenticator besides the password."),
     Setting("HTTPS", read_flag, default="true", shown="true, false if embedded",
@@ -266,7 +267,7 @@ SETTINGS = (
         shown="1 with `HTTPS`, which a proxy ends; else 0",
         says="How many proxies stand in front of `web`, each of which appends the address of its client to "
         "`X-Forwarded-For`. The client's address, which [ranges of API "
-        "keys](../console/keys.md#addresses-behind-a-proxy) are compared with, stands as many places from the right. "
+        "keys](docs/console/keys.md#addresses-behind-a-proxy) are compared with, stands as many places from the right. "
         "0: the header is not read, and the address of the connection counts. It must be right: limits on wrong "
         "passwords count by this address, too."),
     Setting("CSRF_TRUSTED_ORIGINS", read_texts, default="", says="Origins of the console behind a proxy."),
@@ -274,8 +275,8 @@ SETTINGS = (
     Setting("EMAIL_URL", read_mail_server, holders=_WEB | _WORKER, example="smtps://user:password@mail.example.com",
         says="The mail server that notices and one-time links go out by; without it no e-mail is sent. It is "
         "`smtps://user:password@host` (TLS, port 465) or `smtp://user:password@host` (STARTTLS, port 587; `?tls=no` "
-        "behind it for a server that needs no encryption). See [notices](../console/alarms.md#notices) and [one-time "
-        "links](../console/roles.md#one-time-links)."),
+        "behind it for a server that needs no encryption). See [notices](docs/console/alarms.md#notices) and [one-time "
+        "links](docs/console/roles.md#one-time-links)."),
     Setting("DEFAULT_FROM_EMAIL", str, example="allowance@example.com",
         says="The sender of e-mails; must be set where `EMAIL_URL` is."),
     Setting("NOTICE_URLS", str, holders=_WEB | _WORKER, default="",
@@ -296,19 +297,19 @@ SETTINGS = (
         says="The least severe level that is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL. What Celery says of "
         "itself follows the `--loglevel` of its command."),
     Setting("LOG_FORMAT", one_of("plain", "json"), default="plain", example="json",
-        says="`plain`, or `json`: each line of the log is a JSON object. See [Logs](logging.md)."),
+        says="`plain`, or `json`: each line of the log is a JSON object. See [Logs](docs/operate/logging.md)."),
     Setting("ACCESS_LOG", read_flag, default="false",
-        says="Each request has a line in the log. See [Logs](logging.md#a-line-for-each-request)."),
+        says="Each request has a line in the log. See [Logs](docs/operate/logging.md#a-line-for-each-request)."),
     Setting("RETENTION_DAYS", whole_number(least=30),
         says="How old in days, at least 30, what is over must be before `manage.py archive` moves it into files. "
-        "Nothing is ever removed without that command. See [Retention](retention.md)."),
+        "Nothing is ever removed without that command. See [Retention](docs/operate/retention.md)."),
     Setting("SENTRY_DSN", read_dsn, holders=_WEB | _WORKER | _WEBHOOKS | _BEAT,
         example="https://key@sentry.example.com/1",
         says="Where errors are reported: `https://KEY@HOST/PROJECT`; needs `requirements-telemetry.txt`. See "
-        "[Logs](logging.md#errors-to-sentry)."),
+        "[Logs](docs/operate/logging.md#errors-to-sentry)."),
     Setting("OTEL_EXPORTER_OTLP_ENDPOINT", read_collector, holders=_WEB | _WORKER | _WEBHOOKS,
         says="The collector of traces by OTLP over HTTP; needs `requirements-telemetry.txt`. See "
-        "[Logs](logging.md#traces-by-opentelemetry)."),
+        "[Logs](docs/operate/logging.md#traces-by-opentelemetry)."),
     Setting("OTEL_EXPORTER_OTLP_HEADERS", read_headers, holders=_WEB | _WORKER | _WEBHOOKS,
         says="Headers for the collector: `name=value,name=value`."),
 )

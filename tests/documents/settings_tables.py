@@ -1,5 +1,7 @@
 """`make tables`: write the tables of docs/operate/settings.md from the table of settings."""
 
+import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -19,10 +21,10 @@ def write_tables() -> dict[str, str]:
     required = [one for one in SETTINGS if one.is_required]
     optional = [one for one in SETTINGS if not one.is_required]
     return {
-        "What must be set": _table("Variable | Means", (f"`{one.name}` | {one.says}" for one in required)),
+        "What must be set": _table("Variable | Means", (f"`{one.name}` | {_beside(one.says)}" for one in required)),
         "What may be set": _table(
             "Variable | Default | Means",
-            (f"`{one.name}` | {one.shown or one.default or '–'} | {one.says}" for one in optional),  # noqa: RUF001 - a dash
+            (f"`{one.name}` | {one.shown or one.default or '–'} | {_beside(one.says)}" for one in optional),  # noqa: RUF001 - a dash
         ),
         "Who holds what": _table(
             f" | `release`, commands | {' | '.join(f'`{kind}`' for kind in _COLUMNS)}",
@@ -42,6 +44,11 @@ def put_into_page(page: str, tables: dict[str, str]) -> str:
 
 def _table(head: str, rows: Iterable[str]) -> str:
     return "\n".join([f"| {head} |", "|---" * (head.count(" | ") + 1) + "|", *(f"| {row} |" for row in rows)])
+
+
+def _beside(text: str) -> str:
+    """Write links from the root of the repository as links from the page."""
+    return re.sub(r"(?<=\]\()docs/[\w/-]+\.md", lambda link: os.path.relpath(ROOT / link[0], PAGE.parent), text)
 
 
 def _holders() -> Iterable[tuple[str, str]]:
