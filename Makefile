@@ -83,6 +83,9 @@ screenshots: $(VENV)/.installed-dev ## Take the documents' pictures of the conso
 drawing: $(VENV)/.installed-dev ## Draw the rooms of the code into docs/architecture.md
 	@exec $(PY) -m tests.documents.drawing
 
+tables: $(VENV)/.installed-dev ## Write the tables of docs/operate/settings.md from the table of settings
+	@exec $(PY) -m tests.documents.settings_tables
+
 check: lint types layers deps django ## Check style, types, layers, dependencies, migrations and deployment settings
 
 lint: $(VENV)/.installed-dev ## Check style and layout

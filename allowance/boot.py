@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from foundation.environment.process_types import EVERY_TYPE, ProcessType, is_secret, types_of_celery
+from foundation.environment.configuration import Configuration
+from foundation.environment.process_types import EVERY_TYPE, ProcessType, types_of_celery
+from foundation.environment.table import is_secret
 
 # These need no database, no broker and no chain, so none is started for them.
 _OFFLINE_COMMANDS = {"help", "version", "makemigrations", "check", "setup", "verify_receipt", "spectacular"}
@@ -90,7 +92,8 @@ def _is_offline(arguments: Sequence[str]) -> bool:
 
 def is_embedded() -> bool:
     """Tell whether servers without a URL are started on this machine."""
-    return os.environ.get("EMBEDDED", "").lower() in ("true", "1", "yes", "on")
+    is_set: bool = Configuration().read("EMBEDDED")
+    return is_set
 
 
 def find_embedded() -> Any:

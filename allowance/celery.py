@@ -37,11 +37,8 @@ TRANSPORT_ALIASES.update(TRANSPORTS)
 # By then nobody listens: left to itself, one end in ten takes 30 s. What was not heard is done again, and rows tell.
 billiard.pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 20
 app = Celery("allowance")
-_PREFIX = "CELERY_"
-# Only its own settings, by its own names: `report` and `inspect conf` print all settings but those that Celery hides.
-app.config_from_object(
-    {name.removeprefix(_PREFIX).lower(): getattr(settings, name) for name in dir(settings) if name.startswith(_PREFIX)}
-)
+# Only its own settings: `report` and `inspect conf` print all that are there but those that Celery hides.
+app.config_from_object(settings.CELERY)
 app.autodiscover_tasks()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.views.debug import SafeExceptionReporterFilter
 
-from foundation.environment.process_types import is_secret
+from foundation.environment.table import is_secret
 
 
 class SecretFilter(SafeExceptionReporterFilter):

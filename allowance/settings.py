@@ -1,4 +1,4 @@
-"""Settings, from the environment only. docs/operate/settings.md has the table of variables."""
+"""Settings, from the environment only: `foundation/environment/table.py` is the table of variables."""
 
 import os
 import sys
@@ -6,28 +6,27 @@ from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
-from allowance.api_settings import *  # noqa: F403 - what Django REST framework and drf-spectacular read
+from allowance.api_settings import REST_FRAMEWORK as REST_FRAMEWORK  # noqa: PLC0414 - a setting of its own module
+from allowance.api_settings import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS  # noqa: PLC0414 - as above
 from allowance.boot import find_embedded, forget_secrets, installed_apps, is_embedded, process_types
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
 from allowance.log_settings import log_settings
 from allowance.navigation import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
-from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
-from allowance.task_settings import *  # noqa: F403 - what Celery reads
+from allowance.task_settings import task_settings
 from chains.catalogue import Vm
-from chains.chain_settings import read_chains
-from foundation.environment.configuration import SECP256K1_ORDER, Configuration
-from foundation.environment.egress_proxy import read_egress_proxy
-from foundation.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
-from foundation.environment.process_types import secrets_in
+from chains.chain_settings import KNOWN, read_chains
+from foundation.environment.configuration import Configuration
+from foundation.environment.connections import POSTGRESQL
+from foundation.environment.egress_proxy import EgressProxy
+from foundation.environment.notices import MailServer, read_channels
+from foundation.environment.redis_addresses import Redis
 from foundation.environment.single_sign_on import read_issuer, read_provider
-from foundation.environment.telemetry import read_collector, read_dsn, read_headers
-from foundation.environment.thresholds import read_thresholds
-from foundation.environment.web_values import read_hosts, read_token
+from foundation.environment.table import is_secret
 from foundation.kernel.assets import Asset
-from foundation.kernel.secrecy import SecretText
+from foundation.kernel.secrecy import Secret, SecretText
 from foundation.telemetry import known_secrets
 from services.webhooks.url_checks import check_webhook_url
 
@@ -41,115 +40,86 @@ if EMBEDDED:
         sys.exit(str(error))
 
 configuration = Configuration(process_types())
+read = configuration.read
 
-# --- What must be set, each in the processes that read it: see foundation/environment/process_types.py ---
-SECRET_KEY = configuration.text("SECRET_KEY")
-SECRET_KEY_FALLBACKS = configuration.secret_texts("SECRET_KEY_FALLBACKS")
-DATABASES = {"default": configuration.database("DATABASE_URL"), **configuration.replica("DATABASE_REPLICA_URL")}
-_redis = configuration.redis("REDIS_URL")
+# --- Read by foundation/environment/table.py, which says what each means ----------------------------------------------
+read("EMBEDDED")
+SECRET_KEY: str = read("SECRET_KEY") or ""
+SECRET_KEY_FALLBACKS: list[str] = read("SECRET_KEY_FALLBACKS")
+DATABASES: dict[str, dict[str, Any]] = {"default": read("DATABASE_URL") or {"ENGINE": POSTGRESQL}}
+if _replica := read("DATABASE_REPLICA_URL"):
+    DATABASES["replica"] = _replica
+_redis: Redis = read("REDIS_URL") or Redis("", "")
 REDIS_URL = _redis.url
-POLICY_SIGNER_ED25519_KEY = configuration.key("POLICY_SIGNER_ED25519_KEY", 32)
-POLICY_SIGNER_SECP256K1_KEY = configuration.key("POLICY_SIGNER_SECP256K1_KEY", 32, below=SECP256K1_ORDER)
-RELAYER_SEED = configuration.key("RELAYER_SEED", 64)
-# Signs webhooks (v1a), and nothing else.
-WEBHOOK_SIGNING_KEY = configuration.key("WEBHOOK_SIGNING_KEY", 32)
-# Secrets of webhooks are encrypted under this key; the earlier ones still open what they closed.
-WEBHOOK_SECRETS_KEY = configuration.key("WEBHOOK_SECRETS_KEY", 32)
+POLICY_SIGNER_ED25519_KEY: Secret | None = read("POLICY_SIGNER_ED25519_KEY")
+POLICY_SIGNER_SECP256K1_KEY: Secret | None = read("POLICY_SIGNER_SECP256K1_KEY")
+RELAYER_SEED: Secret | None = read("RELAYER_SEED")
+WEBHOOK_SIGNING_KEY: Secret | None = read("WEBHOOK_SIGNING_KEY")
+WEBHOOK_SECRETS_KEY: Secret | None = read("WEBHOOK_SECRETS_KEY")
 CHAINS = read_chains(configuration)
-# Only who serves a Solana chain needs it.
-POLICY_SIGNER_SOLANA_KEY = configuration.optional_key(
-    "POLICY_SIGNER_SOLANA_KEY", 32, is_needed=any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
-)
-
-# --- What may be set --------------------------------------------------------------------------------------------------
-configuration.flag("EMBEDDED", default=False)
-# Its error pages show the settings and the variables of every frame.
-DEBUG = configuration.development("DEBUG", is_embedded=EMBEDDED)
-HTTPS = configuration.flag("HTTPS", default=not EMBEDDED)
-ALLOWED_HOSTS = configuration.read("ALLOWED_HOSTS", read_hosts, list[str]())
-if not ALLOWED_HOSTS and EMBEDDED:
+_serves_solana = any(served.chain.vm is Vm.SOLANA for served in CHAINS.values())
+POLICY_SIGNER_SOLANA_KEY: Secret | None = read("POLICY_SIGNER_SOLANA_KEY", is_needed=_serves_solana)
+RETIRED_RECEIPT_KEYS: list[Secret] = read("RETIRED_RECEIPT_KEYS")
+WEBHOOK_SIGNING_KEY_FALLBACKS: list[Secret] = read("WEBHOOK_SIGNING_KEY_FALLBACKS")
+WEBHOOK_SECRETS_KEY_FALLBACKS: list[Secret] = read("WEBHOOK_SECRETS_KEY_FALLBACKS")
+_but_on_this_machine = str(not EMBEDDED)
+DEBUG = configuration.read_switch("DEBUG", is_embedded=EMBEDDED)
+HTTPS: bool = read("HTTPS", default=_but_on_this_machine)
+ALLOWED_HOSTS: list[str] = read("ALLOWED_HOSTS", is_needed=not EMBEDDED) or []
+if EMBEDDED and not ALLOWED_HOSTS:
     ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
-elif not configuration.optional("ALLOWED_HOSTS").strip(" ,") and configuration.is_read("ALLOWED_HOSTS"):
-    configuration.problems.append("ALLOWED_HOSTS is not set.")
-# Proxies in front that append their client's address to X-Forwarded-For; 0: the header is not read.
-TRUSTED_PROXIES = configuration.count("TRUSTED_PROXIES", default=int(HTTPS), least=0, most=10)
-CSRF_TRUSTED_ORIGINS = configuration.texts("CSRF_TRUSTED_ORIGINS")
-# Browsers refuse plain http for this whole domain, and keep that in their lists: hardly to be undone.
-HSTS_PRELOAD = configuration.flag("HSTS_PRELOAD", default=False)
+TRUSTED_PROXIES: int = read("TRUSTED_PROXIES", default=str(int(HTTPS)))
+CSRF_TRUSTED_ORIGINS: list[str] = read("CSRF_TRUSTED_ORIGINS")
+HSTS_PRELOAD: bool = read("HSTS_PRELOAD")
 if HSTS_PRELOAD and not HTTPS:
     configuration.problems.append("HSTS_PRELOAD is set, but HTTPS is false.")
-# Warnings of `check --deploy` that the operator has accepted. Two ask for what is the operator's to decide.
-SILENCED_SYSTEM_CHECKS = [
-    *configuration.silenced_warnings("SILENCED_SYSTEM_CHECKS"),
+# Two warnings ask for what is the operator's to decide.
+SILENCED_SYSTEM_CHECKS: list[str] = [
+    *read("SILENCED_SYSTEM_CHECKS"),
     *([] if HSTS_PRELOAD else ["security.W005", "security.W021"]),
 ]
-# Public Ed25519 keys (hex) that signed earlier log entries.
-RETIRED_RECEIPT_KEYS = configuration.keys("RETIRED_RECEIPT_KEYS")
-WEBHOOK_SIGNING_KEY_FALLBACKS = configuration.keys("WEBHOOK_SIGNING_KEY_FALLBACKS")
-WEBHOOK_SECRETS_KEY_FALLBACKS = configuration.keys("WEBHOOK_SECRETS_KEY_FALLBACKS")
-# Webhooks may go to http:// and to this machine.
-WEBHOOKS_ALLOW_PRIVATE = configuration.development("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
-# What is posted to payees, and notices to channels, leaves through this proxy.
-WEBHOOK_PROXY = configuration.read("WEBHOOK_PROXY_URL", read_egress_proxy, None)
-# Statements of the money path are planned once per connection. Poolers older than PgBouncer 1.22 lose them.
-PREPARED_STATEMENTS = configuration.flag("PREPARED_STATEMENTS", default=True)
-RELAYERS_PER_CHAIN = configuration.count("RELAYERS_PER_CHAIN", default=16)
-# Nodes keep this many waiting transactions of one sender; more are held back.
-MAX_IN_FLIGHT_PER_RELAYER = configuration.count("MAX_IN_FLIGHT_PER_RELAYER", default=16)
-# A transaction that is not included after this is replaced with a higher fee, up to the highest.
-STUCK_AFTER_S = configuration.count("STUCK_AFTER_S", default=120)
-# How long a signature for a payment on an EVM chain is valid; unpaid after it, the payment is signed anew.
-# If it is shorter, transactions expire before they are included; if longer, failed payments are credited back late.
-PAYMENT_VALIDITY_S = configuration.count("PAYMENT_VALIDITY_S", default=900, least=60, most=3600)
-MAX_FEE_GWEI = configuration.count("MAX_FEE_GWEI", default=1000)
-# The highest price of a compute unit on Solana.
-MAX_PRIORITY_FEE_MICRO_LAMPORTS = configuration.count("MAX_PRIORITY_FEE_MICRO_LAMPORTS", default=5_000_000)
-# What one agent's transactions may cost in 24 hours on one chain, in its coin; None: no limit.
-GAS_BUDGET_PER_AGENT = configuration.budget("GAS_BUDGET_PER_AGENT")
-CHAIN_STATE_MAX_AGE_S = configuration.count("CHAIN_STATE_MAX_AGE_S", default=60)
-RATE_LIMIT_PER_MINUTE = configuration.count("RATE_LIMIT_PER_MINUTE", default=1_200)
-# Of one agent: refusals are kept for ever, so more of them in a minute are not logged but answered with 429.
-REFUSALS_PER_MINUTE = configuration.count("REFUSALS_PER_MINUTE", default=600, most=10_000)
-# Payment requests of one process that are decided in one transaction; 1: each by itself.
-DECIDE_TOGETHER = configuration.count("DECIDE_TOGETHER", default=32, most=32)
-# In units of the asset: signing stops on a chain where more than this is missing. 0: any missing money stops it.
-RECONCILE_STOP_ABOVE = configuration.amount("RECONCILE_STOP_ABOVE", default="0")
-# What is hard to undo needs a second person in the console.
-FOUR_EYES = configuration.flag("FOUR_EYES", default=not EMBEDDED)
-# By asset: what single persons may let agents spend all the same, together.
-_no_thresholds: Mapping[Asset, Decimal] = {}
-FOUR_EYES_ABOVE = configuration.read("FOUR_EYES_ABOVE", read_thresholds, _no_thresholds)
-# Who works in the console signs in with a second factor.
-TOTP_REQUIRED = configuration.flag("TOTP_REQUIRED", default=not EMBEDDED)
-# Staff may sign in with a provider of OpenID Connect.
+WEBHOOKS_ALLOW_PRIVATE = configuration.read_switch("WEBHOOKS_ALLOW_PRIVATE", is_embedded=EMBEDDED)
+WEBHOOK_PROXY: EgressProxy | None = read("WEBHOOK_PROXY_URL")
+PREPARED_STATEMENTS: bool = read("PREPARED_STATEMENTS")
+RELAYERS_PER_CHAIN: int = read("RELAYERS_PER_CHAIN")
+MAX_IN_FLIGHT_PER_RELAYER: int = read("MAX_IN_FLIGHT_PER_RELAYER")
+STUCK_AFTER_S: int = read("STUCK_AFTER_S")
+PAYMENT_VALIDITY_S: int = read("PAYMENT_VALIDITY_S")
+MAX_FEE_GWEI: int = read("MAX_FEE_GWEI")
+MAX_PRIORITY_FEE_MICRO_LAMPORTS: int = read("MAX_PRIORITY_FEE_MICRO_LAMPORTS")
+GAS_BUDGET_PER_AGENT: Decimal | None = read("GAS_BUDGET_PER_AGENT")
+CHAIN_STATE_MAX_AGE_S: int = read("CHAIN_STATE_MAX_AGE_S")
+RATE_LIMIT_PER_MINUTE: int = read("RATE_LIMIT_PER_MINUTE")
+REFUSALS_PER_MINUTE: int = read("REFUSALS_PER_MINUTE")
+DECIDE_TOGETHER: int = read("DECIDE_TOGETHER")
+RECONCILE_STOP_ABOVE: Decimal = read("RECONCILE_STOP_ABOVE")
+FOUR_EYES: bool = read("FOUR_EYES", default=_but_on_this_machine)
+FOUR_EYES_ABOVE: Mapping[Asset, Decimal] = read("FOUR_EYES_ABOVE") or {}
+TOTP_REQUIRED: bool = read("TOTP_REQUIRED", default=_but_on_this_machine)
 OIDC_ISSUER = read_issuer(configuration, is_embedded=EMBEDDED)
 SOCIALACCOUNT_PROVIDERS = read_provider(configuration, OIDC_ISSUER)
-# Who may read /metrics; nobody while it is not set.
-METRICS_TOKEN = configuration.read("METRICS_TOKEN", read_token, "")
-# Notices of alarms: the address of this console for their links, and who gets them.
-CONSOLE_URL = configuration.read("CONSOLE_URL", read_base_url, "")
+METRICS_TOKEN: str = read("METRICS_TOKEN") or ""
+CONSOLE_URL: str = read("CONSOLE_URL") or ""
 NOTICE_ROLES = ("finance", "operations", "administrator")
 _check_url = partial(check_webhook_url, allow_loopback=WEBHOOKS_ALLOW_PRIVATE)
-_nowhere: dict[str, SecretText] = {}
-NOTICE_URLS = configuration.read("NOTICE_URLS", partial(read_channels, names=NOTICE_ROLES, check=_check_url), _nowhere)
-_mail = configuration.read("EMAIL_URL", read_mail_server, MailServer())
-DEFAULT_FROM_EMAIL = SERVER_EMAIL = configuration.optional("DEFAULT_FROM_EMAIL")
+NOTICE_URLS: dict[str, SecretText] = read(
+    "NOTICE_URLS", cast=partial(read_channels, names=NOTICE_ROLES, check=_check_url)
+)
+_mail: MailServer = read("EMAIL_URL") or MailServer()
+DEFAULT_FROM_EMAIL: str = read("DEFAULT_FROM_EMAIL") or ""
+SERVER_EMAIL = DEFAULT_FROM_EMAIL
 if _mail.host and not DEFAULT_FROM_EMAIL:
     configuration.problems.append("DEFAULT_FROM_EMAIL is not set, but EMAIL_URL is.")
-LOG_LEVEL = configuration.choice("LOG_LEVEL", ("info", "debug", "warning", "error", "critical")).upper()
-LOG_FORMAT = configuration.choice("LOG_FORMAT", ("plain", "json"))
-# A line for each request.
-ACCESS_LOG = configuration.flag("ACCESS_LOG", default=False)
-# For how long `manage.py archive` leaves in the database what is over; None: it has to be told.
-RETENTION_DAYS = configuration.whole_number("RETENTION_DAYS", least=30)
-# Where errors are reported, and where the traces of payments go.
-SENTRY_DSN = configuration.read("SENTRY_DSN", read_dsn, SecretText())
-OTEL_EXPORTER_OTLP_ENDPOINT = configuration.read("OTEL_EXPORTER_OTLP_ENDPOINT", read_collector, "")
-OTEL_EXPORTER_OTLP_HEADERS = configuration.read("OTEL_EXPORTER_OTLP_HEADERS", read_headers, _nowhere)
-configuration.refuse_unknown_names()
+LOG_LEVEL: str = read("LOG_LEVEL").upper()
+LOG_FORMAT: str = read("LOG_FORMAT")
+ACCESS_LOG: bool = read("ACCESS_LOG")
+RETENTION_DAYS: int | None = read("RETENTION_DAYS")
+SENTRY_DSN: str = read("SENTRY_DSN") or ""
+OTEL_EXPORTER_OTLP_ENDPOINT: str = read("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
+OTEL_EXPORTER_OTLP_HEADERS: dict[str, SecretText] = read("OTEL_EXPORTER_OTLP_HEADERS") or {}
+configuration.refuse_unknown_names(KNOWN)
 CONFIGURATION_PROBLEMS = configuration.problems
-KNOWN_VARIABLES = frozenset(configuration.names)
-known_secrets.know(secrets_in(os.environ))
+known_secrets.know(value for name, value in os.environ.items() if is_secret(name))
 forget_secrets()
 
 # --- Django -----------------------------------------------------------------------------------------------------------
@@ -183,8 +153,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
     "axes",
-    # Those of other distributions that are installed beside this one, such as the tools of an escrow's owner.
-    *(one.value for one in entry_points(group="allowance.apps")),
 ]
 MIDDLEWARE = [
     "foundation.api.middleware.answer_headers",
@@ -263,7 +231,54 @@ X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "foundation.error_pages.refuse_forgery"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "allowance.debug_report.SecretFilter"
 
-# --- Celery: the rest is in allowance/task_settings.py ------------------------------------------------------------
-CELERY_BROKER_URL = _redis.broker_url
-CELERY_BROKER_USE_SSL = _redis.broker_ssl
-CELERY_BROKER_TRANSPORT_OPTIONS = _redis.broker_options
+# --- Sign-in: django-allauth and django-axes --------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "staff.sign_in.backends.StaffBackend"]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "admin:index"
+
+# --- Accounts: made by an Administrator, never by whoever comes along -------------------------------------------------
+ACCOUNT_ADAPTER = "staff.sign_in.adapters.AccountAdapter"
+ACCOUNT_FORMS = {"login": "staff.sign_in.forms.LoginForm", "change_password": "staff.sign_in.forms.ChangePasswordForm"}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+# A cookie that ends with the browser; `staff.sign_in.sessions` ends the session itself.
+ACCOUNT_SESSION_REMEMBER = False
+# How long the code may be asked for after the password.
+ACCOUNT_LOGIN_TIMEOUT = int(timedelta(minutes=5).total_seconds())
+# allauth counts in a cache of one process: `staff.sign_in.throttling` counts in the database, for all.
+ACCOUNT_RATE_LIMITS = False
+PASSWORD_RESET_TIMEOUT = int(timedelta(days=1).total_seconds())
+
+# --- The second factor ------------------------------------------------------------------------------------------------
+MFA_ADAPTER = "staff.sign_in.adapters.SecondFactorAdapter"
+MFA_FORMS = {
+    "authenticate": "staff.sign_in.forms.CodeForm",
+    "activate_totp": "staff.sign_in.forms.FirstCodeForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = "Allowance"
+# A step of 30 s before and after: clocks differ. `staff.sign_in.codes` takes each code once, and none before it.
+MFA_TOTP_TOLERANCE = 1
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_RATE_LIMITS = False
+# `staff.reauthentication` asks instead, everywhere by the same rule.
+MFA_REAUTHENTICATION_REQUIRED = False
+
+# --- Throttling: `staff.sign_in.throttling` has the limits ------------------------------------------------------------
+AXES_HANDLER = "staff.sign_in.throttling.Throttle"
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "staff.sign_in.throttling.network_of"
+AXES_LOCKOUT_CALLABLE = "staff.sign_in.throttling.answer_locked_out"
+AXES_ENABLE_ADMIN = False
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_VERBOSE = False
+
+# --- Single sign-on ---------------------------------------------------------------------------------------------------
+SOCIALACCOUNT_ADAPTER = "staff.sign_in.single_sign_on.SingleSignOnAdapter"
+SOCIALACCOUNT_AUTO_SIGNUP = False
+
+# --- Celery -----------------------------------------------------------------------------------------------------------
+CELERY = task_settings(_redis)

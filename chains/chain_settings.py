@@ -2,26 +2,27 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from chains.addresses import RecipientError, read_evm_address, read_solana_address
 from chains.catalogue import CHAINS, Chain, ServedChain, Vm
 from foundation.environment.configuration import Configuration
 from foundation.environment.connections import node_of
 from foundation.environment.missing_escrows import IS_PRINTED, NO_ESCROW
-from foundation.environment.process_types import is_reader
-from foundation.environment.variables import OF_A_CHAIN
+from foundation.environment.table import OF_A_CHAIN, SETTINGS
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import AmountError, parse_amount
 
 # All that may be set of the chains that are known.
 VARIABLES = frozenset(f"{chain.variables}_{part}" for chain in CHAINS for part in OF_A_CHAIN)
+# The names that mean anything.
+KNOWN = VARIABLES | {one.name for one in SETTINGS if not one.is_of_a_chain}
 _ADDRESSES = {Vm.EVM: (read_evm_address, "0x" + "0" * 40), Vm.SOLANA: (read_solana_address, "1" * 32)}
 
 
 def read_chains(configuration: Configuration) -> dict[str, ServedChain]:
     """Read the chains that are served, by CAIP-2 id: those that have `CHAIN_<ALIAS>_RPC_URLS`."""
-    configuration.names.update(VARIABLES)
-    if not is_reader(configuration.types, "CHAIN_<ALIAS>_RPC_URLS"):
+    if not configuration.is_read("CHAIN_<ALIAS>_RPC_URLS"):
         return {}
     served = {}
     for chain in CHAINS:
@@ -60,11 +61,10 @@ class _ChainVariables:
 
     def read(self) -> ServedChain:
         """Read a chain that has nodes."""
-        escrow = self._configuration.optional(f"{self._prefix}_ESCROW")
+        escrow = self._read("ESCROW")
         if not escrow:
             self._refuse("ESCROW", NO_ESCROW.format(chain=self._chain.alias))
-        depth = self._configuration.whole_number(f"{self._prefix}_FINALITY_DEPTH", least=1)
-        first_block = self._configuration.whole_number(f"{self._prefix}_FIRST_BLOCK", least=0)
+        depth, first_block = self._read("FINALITY_DEPTH"), self._read("FIRST_BLOCK")
         if self._chain.vm is Vm.SOLANA:
             self._check_solana(depth, first_block)
         tokens, left_out = self._tokens()
@@ -84,15 +84,19 @@ class _ChainVariables:
     def refuse_without_nodes(self) -> None:
         """Refuse variables of a chain that is not served."""
         for part in OF_A_CHAIN:
-            if self._configuration.optional(f"{self._prefix}_{part}"):
+            if self._configuration.is_set(f"{self._prefix}_{part}"):
                 self._refuse(part, f"means nothing without {self._prefix}_{OF_A_CHAIN[0]}.")
+
+    def _read(self, part: str) -> Any:
+        """Read a variable of this chain; what a served chain must have is said by whoever asks."""
+        return self._configuration.read(f"{self._prefix}_{part}", is_needed=False)
 
     def _refuse(self, part: str, reason: str) -> None:
         self._configuration.problems.append(f"{self._prefix}_{part} {reason}")
 
     def _nodes(self) -> tuple[str, ...]:
         """Read the addresses of the nodes. A node that is named twice would be believed as if it were two."""
-        urls = self._configuration.secret_texts(f"{self._prefix}_RPC_URLS")
+        urls = self._read("RPC_URLS")
         try:
             if len({node_of(url) for url in urls}) < len(urls):
                 self._refuse("RPC_URLS", "names the same node twice, whose word would count for that of two.")
@@ -102,20 +106,16 @@ class _ChainVariables:
 
     def _max_tip(self) -> Decimal | None:
         """Read the highest tip that is paid, whatever nodes suggest; None: the catalogue's."""
-        name = f"{self._prefix}_MAX_TIP_GWEI"
-        if not self._configuration.optional(name):
-            return None
-        if self._chain.vm is not Vm.EVM:
+        most: Decimal | None = self._read("MAX_TIP_GWEI")
+        if most is not None and self._chain.vm is not Vm.EVM:
             self._refuse("MAX_TIP_GWEI", "means nothing on Solana: see MAX_PRIORITY_FEE_MICRO_LAMPORTS.")
-            return None
-        most = self._configuration.amount(name, default=str(self._chain.tips.most))
-        if most < self._chain.tips.least:
+        elif most is not None and most < self._chain.tips.least:
             self._refuse("MAX_TIP_GWEI", f"is below {self._chain.tips.least}, the least that the chain takes.")
         return most
 
     def _owner(self) -> str | None:
         """Read the escrow's owner; an EVM escrow names it itself, and it is compared if it is set."""
-        owner = self._configuration.optional(f"{self._prefix}_OWNER")
+        owner = self._read("OWNER")
         if not owner and self._chain.vm is Vm.EVM:
             return None
         if not owner:
@@ -132,7 +132,7 @@ class _ChainVariables:
     def _tokens(self) -> tuple[dict[Asset, str], frozenset[Asset]]:
         """Add to the chain's own tokens those of a variable like `USDC=0x…,EURC=0x…`; `USDT=` leaves an asset out."""
         tokens, left_out = dict(self._chain.tokens), set()
-        for pair in self._configuration.texts(f"{self._prefix}_TOKENS"):
+        for pair in self._read("TOKENS"):
             symbol, has_address, address = pair.partition("=")
             if symbol not in Asset.__members__ or not has_address:
                 self._refuse("TOKENS", "is not a list like USDC=<address>,EURC=<address>,USDT= (USDT is left out).")
@@ -152,7 +152,7 @@ class _ChainVariables:
     def _minimums(self, tokens: Mapping[Asset, str]) -> dict[Asset, Decimal]:
         """Read the least amounts of a variable like `USDC=0.01,EURC=0.01`, of assets that the chain has."""
         minimums: dict[Asset, Decimal] = {}
-        for pair in self._configuration.texts(f"{self._prefix}_MIN_PAYMENT"):
+        for pair in self._read("MIN_PAYMENT"):
             symbol, _, amount = pair.partition("=")
             asset = next((asset for asset in tokens if asset == symbol), None)
             if asset is None or asset in minimums:

@@ -133,7 +133,7 @@ class _Rotation:
 def _find_old_relayers(chain: str, ours: Roles) -> list[str]:
     """List the relayers of other seeds: those that were ever registered, and all of the old seed, if that is known."""
     registered = list(Relayer.objects.filter(chain=chain).values_list("address", flat=True))
-    seed = read_optional_key(OLD_SEED, 64)
+    seed = read_optional_key(OLD_SEED)
     derived = [] if seed is None else [derive_account(seed, number)[1] for number in range(MOST_RELAYERS)]
     return [one for one in dict.fromkeys([*registered, *derived]) if one not in ours.relayers]
 

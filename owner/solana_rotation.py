@@ -100,7 +100,7 @@ def _check_withdrawals(task: Task) -> None:
 
 
 def _read_keys() -> Keys:
-    old_seed, old_key = read_optional_key(OLD_SEED, 64), read_optional_key(OLD_SOLANA_KEY, 32)
+    old_seed, old_key = read_optional_key(OLD_SEED), read_optional_key(OLD_SOLANA_KEY)
     return Keys(
         [held_key("RELAYER_SEED"), *([old_seed] if old_seed else [])],
         [held_key("POLICY_SIGNER_SOLANA_KEY"), *([old_key] if old_key else [])],

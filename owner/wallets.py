@@ -9,10 +9,10 @@ from django.core.management.base import CommandError
 from chains.evm.adapter import EvmChain
 from chains.port import ChainAdapter
 from chains.solana.adapter import SolanaChain
-from foundation.environment.configuration import SECP256K1_ORDER
+from foundation.environment.casts import SECP256K1_KEY
 from foundation.kernel.secrecy import Secret
 from owner.evm.depositing import Wallet as EvmWallet
-from owner.keys import KEY_BYTES, deposit_key
+from owner.keys import deposit_key
 from owner.solana.depositing import Wallet as SolanaWallet
 from services.served_chains import served_chains
 
@@ -49,9 +49,6 @@ def make_wallet(adapter: ChainAdapter, secret: bytes, report: Callable[[str], No
 def read_key(text: str) -> Secret:
     """Read the key of an option; what it says of a text that is none does not repeat it."""
     try:
-        key = Secret.fromhex(text.removeprefix("0x"))
-    except ValueError:
-        key = Secret()
-    if len(key) != KEY_BYTES or not 0 < int.from_bytes(key, "big") < SECP256K1_ORDER:
-        raise argparse.ArgumentTypeError(f"is not a key of {KEY_BYTES} bytes in hex.")
-    return key
+        return SECP256K1_KEY(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -18,6 +18,7 @@ LONGER = {
     "clients/python/allowance_mcp/tools.py": "the list of all tools",
     "backoffice/alarms/advice.py": "the advice on each kind of alarm",
     "chains/catalogue.py": "the list of all chains and their tokens",
+    "foundation/environment/table.py": "the list of all settings",
     "workshop/localnet/evm/encoding.py::block_rows": "one row for each of the tables of a node",
     "workshop/localnet/evm/encoding.py::block_json": "a block as JSON-RPC writes it, member by member",
     "workshop/localnet/evm/encoding.py::transaction_json": "a transaction as JSON-RPC writes it, member by member",

@@ -4,7 +4,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from foundation.environment.configuration import Configuration
-from foundation.kernel.secrecy import SecretText
 
 PROVIDER_ID = "sso"
 _MISSING = "is not set: single sign-on needs OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET."
@@ -12,7 +11,7 @@ _MISSING = "is not set: single sign-on needs OIDC_ISSUER, OIDC_CLIENT_ID and OID
 
 def read_issuer(configuration: Configuration, *, is_embedded: bool) -> str:
     """Read the provider's address; "" if there is none. Only a developer's machine may speak to it in the clear."""
-    issuer = configuration.optional("OIDC_ISSUER")
+    issuer: str = configuration.read("OIDC_ISSUER") or ""
     if issuer and not _is_issuer(issuer, ("https", "http") if is_embedded else ("https",)):
         configuration.problems.append("OIDC_ISSUER is not an https:// address without a query.")
     return issuer
@@ -20,8 +19,8 @@ def read_issuer(configuration: Configuration, *, is_embedded: bool) -> str:
 
 def read_provider(configuration: Configuration, issuer: str) -> dict[str, Any]:
     """Read what this installation is at the provider, as allauth's setting of providers."""
-    client = configuration.optional("OIDC_CLIENT_ID")
-    secret = SecretText(configuration.optional("OIDC_CLIENT_SECRET"))
+    client = configuration.read("OIDC_CLIENT_ID") or ""
+    secret = configuration.read("OIDC_CLIENT_SECRET") or ""
     given = {"OIDC_ISSUER": issuer, "OIDC_CLIENT_ID": client, "OIDC_CLIENT_SECRET": secret}
     if any(given.values()) and configuration.is_read("OIDC_CLIENT_SECRET"):
         configuration.problems += [f"{name} {_MISSING}" for name, value in given.items() if not value]

@@ -4,7 +4,7 @@ A fault is raised as a `ValueError` that never holds the address, which may hold
 """
 
 from importlib.util import find_spec
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from foundation.kernel.secrecy import SecretText
 
@@ -18,7 +18,7 @@ def read_dsn(text: str) -> SecretText:
     Raises:
         ValueError: it is none, or the package is missing.
     """
-    parts = urlsplit(text)
+    parts = _split(text)
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
     if not is_safe or not parts.hostname or not parts.username or not parts.path.rpartition("/")[2].isdecimal():
         raise ValueError("is not a DSN such as https://KEY@HOST/PROJECT.")
@@ -32,7 +32,7 @@ def read_collector(text: str) -> str:
     Raises:
         ValueError: it is none, or the packages are missing.
     """
-    parts = urlsplit(text)
+    parts = _split(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
         raise ValueError("is not an http:// or https:// address without a user and a query.")
     _require("opentelemetry.exporter.otlp.proto.http")
@@ -49,6 +49,14 @@ def read_headers(text: str) -> dict[str, SecretText]:
     if not all(name.strip() and equals for name, equals, _ in pairs):
         raise ValueError("is not a list such as name=value,name=value.")
     return {unquote(name.strip()).lower(): SecretText(unquote(value.strip())) for name, _, value in pairs}
+
+
+def _split(text: str) -> SplitResult:
+    """Split an address; what cannot be split is none. Python's own error would repeat it."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")
 
 
 def _require(module: str) -> None:

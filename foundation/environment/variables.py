@@ -1,29 +1,9 @@
-"""The names of the variables that are read. A name that resembles one of them is refused as a mistake."""
+"""A variable's name that resembles one of ours and that nothing reads is refused as a mistake."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# Read by the Procfile or by single commands, not by the settings.
-READ_ELSEWHERE = frozenset(
-    {
-        "ALLOWANCE_URL",
-        "DEPLOYER_KEY",
-        "DEPOSIT_KEY",
-        "EMBEDDED_DIR",
-        "MCP_ALLOWED_HOSTS",
-        "MCP_ALLOWED_ORIGINS",
-        "MCP_CONCURRENCY",
-        "OLD_POLICY_SIGNER_SOLANA_KEY",
-        "OLD_RELAYER_SEED",
-        "SSL_CERT_FILE",
-        "WEBHOOK_CONCURRENCY",
-        "WEB_CONCURRENCY",
-        "WORKER_CONCURRENCY",
-    }
-)
-# The variables of each chain that is known, behind `CHAIN_<ALIAS>_`.
-OF_A_CHAIN = ("RPC_URLS", "ESCROW", "OWNER", "TOKENS", "FIRST_BLOCK", "FINALITY_DEPTH", "MIN_PAYMENT", "MAX_TIP_GWEI")
 # No platform and no other program has variables with these beginnings. They may have DATABASE_, REDIS_, HTTPS_, LOG_.
 _OURS = re.compile(
     "ALLOWANCE_UR|ALLOWED_HOST|CHAINS?_|CONSOLE_URL|CSRF_TRUSTED|DEFAULT_FROM_|DEPLOYER_|DEPOSIT_|EMAIL_UR|EMBEDDED|GAS_BUDGET|"
@@ -39,7 +19,7 @@ _OF_PLATFORMS = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP
 
 def find_unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Report each name that begins like ours and that nothing reads, with the name that is probably meant."""
-    known = sorted({*known, *READ_ELSEWHERE})
+    known = sorted(known)
     names = sorted(names)
     ours = (name for name in names if _OURS.match(name.upper()) and not _OF_PLATFORMS.fullmatch(name))
     return [

@@ -11,7 +11,8 @@ from django.conf import settings
 from django.core.checks import run_checks
 
 from chains.catalogue import Vm
-from foundation.environment.variables import READ_ELSEWHERE
+from chains.chain_settings import KNOWN
+from foundation.environment.table import find_setting
 from operators.doctor.findings import Finding, error, ok, skipped, warning
 
 _PAGE = "docs/operate/settings.md"
@@ -36,7 +37,7 @@ def find_faulty_variables() -> Iterator[Finding]:
 def _mend(problem: str, name: str) -> str:
     if meant := _MEANT.search(problem):
         return f"Rename {name} to {meant[1]}, or remove it."
-    if " is not set" in problem and name.endswith(("_KEY", "_SEED")):
+    if " is not set" in problem and (setting := find_setting(name)) and setting.make:
         return f"Set {name}, from where your keys are kept; for a new installation: python manage.py setup"
     return f"{'Set' if ' is not set' in problem else 'Correct'} {name or 'it'}: {_PAGE} says what it means."
 
@@ -46,10 +47,9 @@ def find_misspelt_names() -> Iterator[Finding]:
 
     Beside the right one, too: whoever corrects the one that is not read changes nothing.
     """
-    known = settings.KNOWN_VARIABLES | READ_ELSEWHERE
     told = " ".join(settings.CONFIGURATION_PROBLEMS)
-    unknown = [name for name in os.environ if name not in known and name not in told]
-    found = {name: meant for name in unknown if (meant := _resembles(name, known))}
+    unknown = [name for name in os.environ if name not in KNOWN and name not in told]
+    found = {name: meant for name in unknown if (meant := _resembles(name))}
     for name, meant in sorted(found.items()):
         state = "is set, too" if os.environ.get(meant) else "is not set"
         says = f"Nothing here reads {name}, and {meant} {state}: did you mean {meant}?"
@@ -58,8 +58,8 @@ def find_misspelt_names() -> Iterator[Finding]:
         yield ok("misspelt names", "No variable's name resembles one that is read.")
 
 
-def _resembles(name: str, known: frozenset[str]) -> str | None:
-    close = get_close_matches(name.upper(), known, n=1, cutoff=_CUTOFF)
+def _resembles(name: str) -> str | None:
+    close = get_close_matches(name.upper(), KNOWN, n=1, cutoff=_CUTOFF)
     if not close or not os.environ.get(close[0]):
         return close[0] if close else None
     return next(iter(get_close_matches(name.upper(), close, n=1, cutoff=_CUTOFF_BESIDE)), None)

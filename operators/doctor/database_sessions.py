@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 from psycopg import Cursor
 
+from foundation.environment.configuration import Configuration
 from foundation.replica import ALIAS, MOST_BEHIND_S, read_replayed, read_written
 from operators.doctor.findings import Finding, error, ok, skipped, warning
 from operators.doctor.looking import ask_one, is_this_machine, quoted
@@ -34,8 +35,9 @@ def find_few_connections() -> Iterator[Finding]:
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
     )
     limit = ask_one("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user")
-    processes = {name: _count(name, default) for name, default in (("WEB", 2), ("WORKER", 4), ("WEBHOOK", 2))}
-    needed = processes["WEB"] * _OF_A_WEB_PROCESS + processes["WORKER"] + processes["WEBHOOK"] + _COMMANDS
+    read = Configuration().read
+    web, worker, webhooks = (read(f"{name}_CONCURRENCY") for name in ("WEB", "WORKER", "WEBHOOK"))
+    needed = web * _OF_A_WEB_PROCESS + worker + webhooks + _COMMANDS
     allowed = most if limit < 0 else min(most, limit)
     if needed <= allowed:
         yield ok("connections", f"One web, worker and webhooks open up to {needed}; {allowed} are allowed.")
@@ -48,11 +50,6 @@ def find_few_connections() -> Iterator[Finding]:
         else f"ALTER SYSTEM SET max_connections = {needed + 10}; and restart it"
     )
     yield warning("connections", says, f"SQL: {cure}, or a pooler: {_GROWING}#a-pooler")
-
-
-def _count(name: str, default: int) -> int:
-    text = os.environ.get(f"{name}_CONCURRENCY", "")
-    return int(text) if text.isdecimal() else default
 
 
 def _is_pooled() -> bool:

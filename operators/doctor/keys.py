@@ -9,12 +9,12 @@ from pathlib import Path
 
 from django.conf import settings
 
+from foundation.environment.casts import Key
+from foundation.environment.table import SETTINGS
 from operators.doctor.findings import Finding, error, ok, warning
 
-_KEYS = (
-    "SECRET_KEY", "POLICY_SIGNER_ED25519_KEY", "POLICY_SIGNER_SECP256K1_KEY", "POLICY_SIGNER_SOLANA_KEY",
-    "RELAYER_SEED", "WEBHOOK_SIGNING_KEY", "WEBHOOK_SECRETS_KEY", "DEPLOYER_KEY", "DEPOSIT_KEY",
-)  # fmt: skip
+# Earlier keys are set only while `rotate_keys` exchanges them.
+_KEYS = ("SECRET_KEY", *(one.name for one in SETTINGS if isinstance(one.cast, Key) and not one.name.startswith("OLD_")))
 # On a test network one wallet may well pay for deploying and for deposits.
 _MAY_BE_EQUAL = {("DEPLOYER_KEY", "DEPOSIT_KEY")}
 _KEY_BYTES = 32

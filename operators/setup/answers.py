@@ -6,17 +6,13 @@ from typing import Any
 from chains.chain_settings import VARIABLES
 from foundation.kernel.secrecy import SecretText
 from operators.setup.checks import chain_named, find_problems
+from operators.setup.variables import ASKED
 
-_OPTIONS = {
+OPTIONS = {
     "DATABASE_URL": "database_url",
     "REDIS_URL": "redis_url",
     "ALLOWED_HOSTS": "host",
     "CONSOLE_URL": "console_url",
-}
-_QUESTIONS = {
-    "DATABASE_URL": "PostgreSQL (postgres://user:password@host:5432/name): ",
-    "REDIS_URL": "Redis (redis://:password@host:6379/0): ",
-    "ALLOWED_HOSTS": "Host name of this installation (pay.example.com): ",
 }
 _CHAIN = "A chain to serve (base-sepolia, say; nothing: no further one): "
 _NODES = "Addresses of its nodes, separated by commas: "
@@ -28,7 +24,7 @@ def read_options(options: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         ValueError: a chain is not known, or is named twice.
     """
-    given = {name: options[option] for name, option in _OPTIONS.items() if options[option]}
+    given = {name: options[option] for name, option in OPTIONS.items() if options[option]}
     for text in options["chain"]:
         alias, _, urls = text.partition("=")
         name = f"{chain_named(alias).variables}_RPC_URLS"
@@ -40,47 +36,36 @@ def read_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Take over what a shell already has of that which would be asked for."""
-    asked = [*_OPTIONS, *sorted(name for name in VARIABLES if name.endswith("_RPC_URLS"))]
+    asked = [*OPTIONS, *sorted(name for name in VARIABLES if name.endswith("_RPC_URLS"))]
     return {name: SecretText(environment[name]) for name in asked if environment.get(name)}
 
 
 def ask(present: Mapping[str, str], read: Callable[[str], str], tell: Callable[[str], object]) -> dict[str, str]:
     """Ask for what is not `present`, again while an answer is malformed. No answer leaves it out."""
-    asking = _Asking(present, read, tell)
-    for name, question in _QUESTIONS.items():
-        if name not in present:
-            asking.ask(name, question)
-    asking.ask_for_chains()
-    return asking.answers
+    values = {**present}
 
-
-class _Asking:
-    def __init__(self, present: Mapping[str, str], read: Callable[[str], str], tell: Callable[[str], object]) -> None:
-        self._present = present
-        self._read = read
-        self._tell = tell
-        self.answers: dict[str, str] = {}
-
-    def ask(self, name: str, question: str) -> None:
-        while answer := self._read(question).strip():
-            values = {**self._present, **self.answers, name: SecretText(answer)}
-            problems = find_problems(values)
+    def ask_for(name: str, question: str) -> None:
+        while answer := read(question).strip():
+            problems = find_problems({**values, name: SecretText(answer)})
             if not problems:
-                self.answers[name] = values[name]
+                values[name] = SecretText(answer)
                 return
-            self._tell(" ".join(problems))
+            tell(" ".join(problems))
 
-    def ask_for_chains(self) -> None:
-        while alias := self._read(_CHAIN).strip():
-            try:
-                name = f"{chain_named(alias).variables}_RPC_URLS"
-            except ValueError as error:
-                self._tell(str(error))
-                continue
-            if name in {**self._present, **self.answers}:
-                self._tell(f"{name} is set already.")
-            else:
-                self.ask(name, _NODES)
+    for one in ASKED:
+        if one.name not in present:
+            ask_for(one.name, f"{one.sentence} Such as {one.example}: ")
+    while alias := read(_CHAIN).strip():
+        try:
+            name = f"{chain_named(alias).variables}_RPC_URLS"
+        except ValueError as error:
+            tell(str(error))
+            continue
+        if name in values:
+            tell(f"{name} is set already.")
+        else:
+            ask_for(name, _NODES)
+    return {name: value for name, value in values.items() if name not in present}
 
 
 def refuse_other_values(present: Mapping[str, str], given: Mapping[str, str]) -> None:

@@ -1,41 +1,24 @@
 """Check variables by what reads them when a process starts."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from chains.catalogue import Chain, ServedChain, find_chain
 from chains.chain_settings import VARIABLES, read_chains
-from foundation.environment.configuration import SECP256K1_ORDER, Configuration
+from foundation.environment.configuration import Configuration
 from foundation.environment.missing_escrows import leave_out_missing_escrows
-from foundation.environment.notices import read_base_url
-from foundation.environment.web_values import read_hosts
+from foundation.environment.table import SETTINGS
 from operators.setup.env_file import line_of
 
 
-def _key(configuration: Configuration, name: str, length: int = 32, below: int | None = None) -> None:
-    configuration.key(name, length, below=below)
-
-
-_READERS: dict[str, Callable[[Configuration, str], object]] = {
-    "DATABASE_URL": Configuration.database,
-    "REDIS_URL": Configuration.redis,
-    "ALLOWED_HOSTS": lambda configuration, name: configuration.read(name, read_hosts, list[str]()),
-    "CONSOLE_URL": lambda configuration, name: configuration.read(name, read_base_url, ""),
-    "POLICY_SIGNER_ED25519_KEY": _key,
-    "POLICY_SIGNER_SECP256K1_KEY": partial(_key, below=SECP256K1_ORDER),
-    "POLICY_SIGNER_SOLANA_KEY": _key,
-    "RELAYER_SEED": partial(_key, length=64),
-    "WEBHOOK_SIGNING_KEY": _key,
-    "WEBHOOK_SECRETS_KEY": _key,
-}
-
-
 def find_problems(values: Mapping[str, str]) -> list[str]:
-    """Say what is wrong with variables, and never their values. A chain's escrow may be missing."""
+    """Say what is wrong with variables, and never their values. A chain's escrow may be missing.
+
+    What single commands alone read is checked by them.
+    """
     configuration = Configuration(variables=values)
-    for name, read in _READERS.items():
-        if name in values:
-            read(configuration, name)
+    for setting in SETTINGS:
+        if setting.name in values and setting.holders:
+            configuration.read(setting.name)
     if VARIABLES & values.keys():
         read_chains(configuration)
     for name, value in values.items():

@@ -1,6 +1,7 @@
 """What follows from an installation's variables: its public addresses, and what is still missing."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,19 +11,17 @@ from chains.catalogue import Chain, Vm
 from chains.evm.derivation import address_of, derive_account
 from chains.solana.derivation import relayer_key
 from foundation.environment.configuration import Configuration
+from operators.setup.answers import OPTIONS
+from operators.setup.variables import ASKED
 
 _ADD = "python manage.py setup --add "
-_ASKED = {
-    "DATABASE_URL": f"{_ADD}--database-url postgres://…",
-    "REDIS_URL": f"{_ADD}--redis-url redis://…",
-    "ALLOWED_HOSTS": f"{_ADD}--host pay.example.com",
-}
 
 
 def public_addresses(values: Mapping[str, str], served: Sequence[Chain]) -> dict[str, Any]:
     """Derive what the keys are known by outside: addresses, and the receipt key in hex."""
     kinds = {chain.vm for chain in served}
-    count = Configuration(variables=values).count("RELAYERS_PER_CHAIN", default=settings.RELAYERS_PER_CHAIN)
+    configuration = Configuration(variables=values)
+    count: int = configuration.read("RELAYERS_PER_CHAIN", default=str(settings.RELAYERS_PER_CHAIN))
     seed = _bytes(values, "RELAYER_SEED")
     receipts = Ed25519PrivateKey.from_private_bytes(_bytes(values, "POLICY_SIGNER_ED25519_KEY"))
     found: dict[str, Any] = {"receiptKey": receipts.public_key().public_bytes_raw().hex()}
@@ -36,7 +35,11 @@ def public_addresses(values: Mapping[str, str], served: Sequence[Chain]) -> dict
 
 def find_missing(values: Mapping[str, str], served: Sequence[Chain]) -> dict[str, str]:
     """Name each variable that is still to be set, with the command that sets it or prints it."""
-    missing = {name: command for name, command in _ASKED.items() if name not in values}
+    missing = {
+        one.name: f"{_ADD}--{OPTIONS[one.name].replace('_', '-')} {quote(one.example)}"
+        for one in ASKED
+        if one.name not in values
+    }
     if not served:
         missing["CHAIN_<ALIAS>_RPC_URLS"] = f"{_ADD}--chain base-sepolia=https://…,https://…"
     return missing | dict(_escrows(values, served))

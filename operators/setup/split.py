@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from chains.chain_settings import VARIABLES
-from foundation.environment.process_types import OF_COMMANDS, READERS, ProcessType, is_reader
+from foundation.environment.process_types import ProcessType
+from foundation.environment.table import find_setting, is_reader
 from operators.setup.env_file import line_of, replace
 
 # The lines of the Procfile; `release` is made of commands.
@@ -31,9 +31,6 @@ def belongs_to(kind: ProcessType, name: str) -> bool:
 
     What looks like one and is none of ours belongs to another program, or is misspelt: no server gets it.
     """
-    if kind is ProcessType.COMMAND:
-        return True
-    general = "CHAIN_<ALIAS>_RPC_URLS" if name in VARIABLES else name
-    if general not in READERS and _LIKE_A_SECRET.search(name):
+    if kind is not ProcessType.COMMAND and find_setting(name) is None and _LIKE_A_SECRET.search(name):
         return False
-    return name not in OF_COMMANDS and is_reader(frozenset({kind}), general)
+    return is_reader(frozenset({kind}), name)

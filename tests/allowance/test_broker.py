@@ -9,7 +9,7 @@ from tests.support.factories import new_name
 
 
 def test_a_task_that_ends_after_the_broker_was_lost_does_not_end_the_worker(caplog):
-    with Connection(settings.CELERY_BROKER_URL) as connection, connection.SimpleQueue(new_name("queue")) as queue:
+    with Connection(settings.CELERY["broker_url"]) as connection, connection.SimpleQueue(new_name("queue")) as queue:
         queue.put("a task")
         message = queue.get(timeout=10)
         errors = connection.connection_errors

@@ -12,7 +12,7 @@ from allowance_client.webhooks import verify_webhook
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from foundation.environment.keys import held_key
-from foundation.environment.process_types import READERS, ProcessType
+from foundation.environment.process_types import ProcessType
 from foundation.kernel.times import utc_now
 from ledger import receipts
 from ledger.receipts import ReceiptError
@@ -21,6 +21,7 @@ from policy.webhook_keys import webhook_signers
 from services.models import WebhookEvent
 from services.webhooks.signatures import sign_headers
 from tests.services.webhooks.couriers import make_event, make_payee
+from tests.support.holders import READERS
 
 CLAIMS = {"iss": "allowance", "aud": "shop", "sub": "pay_1", "status": "settled", "iat": 1_800_000_000}
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from foundation.environment.process_types import READERS, ProcessType, is_reader, is_secret
+from foundation.environment.process_types import ProcessType
+from foundation.environment.table import find_setting, is_reader
 from tests.deployment.image import Image, insist_on_namespaces
 from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.support.kills import wait_until
@@ -35,13 +36,8 @@ def variables_of(name, port, database):
     """Give what `manage.py setup --split` writes for a process, of the installation of the tests."""
     kind = frozenset({ProcessType(name)})
     ours = {**server_environment(), "ALLOWED_HOSTS": "localhost", "DATABASE_URL": database}
-    kept = {one: value for one, value in ours.items() if one in READERS or one.startswith("CHAIN_")}
-    kept = {one: value for one, value in kept.items() if is_reader(kind, general(one))}
+    kept = {one: value for one, value in ours.items() if find_setting(one) and is_reader(kind, one)}
     return {**kept, **_ONE_EACH, "PORT": str(port), "PREPARED_STATEMENTS": "false"}
-
-
-def general(name):
-    return "CHAIN_<ALIAS>_RPC_URLS" if is_secret(name) and name.startswith("CHAIN_") else name
 
 
 @pytest.fixture

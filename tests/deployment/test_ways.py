@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from foundation.environment.process_types import READERS, ProcessType, is_secret
+from foundation.environment.process_types import ProcessType
 from foundation.environment.procfile import commands_of, process_names
+from foundation.environment.table import is_reader, is_secret
 from tests.deployment import ways
 from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.documents.pages import ROOT
@@ -137,7 +138,7 @@ def test_render_gives_each_process_the_keys_that_it_reads(name):
     given = {one["key"] for one in ways.render()[name]["envVars"] if is_secret(one["key"])}
 
     assert {"DATABASE_URL", "RELAYER_SEED", "WEBHOOK_SECRETS_KEY"} <= needed
-    assert given == {key for key in needed if ProcessType(name) in READERS[key]}
+    assert given == {key for key in needed if is_reader(frozenset({ProcessType(name)}), key)}
 
 
 def test_nothing_runs_as_root_or_writes_where_it_should_not():

@@ -123,7 +123,7 @@ def _read_complete(path: Path) -> dict[str, Any]:
 def _completed(values: Mapping[str, str], served: list[Chain]) -> dict[str, str]:
     """Add the keys that are missing, and what a chain with real money must have."""
     is_solana = any(chain.vm is Vm.SOLANA for chain in served)
-    keys = [*variables.KEYS, *([variables.SOLANA_KEY] if is_solana else [])]
-    made = {key.name: key.make() for key in keys if key.make and key.name not in values}
+    needed = [key for key in variables.KEYS if is_solana or "SOLANA" not in key.name]
+    made = {key.name: key.make() for key in needed if key.make and key.name not in values}
     least = {f"{chain.variables}_MIN_PAYMENT": variables.least_of(chain) for chain in served if not chain.is_test}
     return {**least, **made, **values}

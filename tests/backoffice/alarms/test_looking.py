@@ -155,7 +155,7 @@ def test_many_who_look_at_once_raise_one_alarm():
 
 
 def test_it_is_looked_for_alarms_three_times_a_minute_on_the_workers_queue():
-    schedule = django_settings.CELERY_BEAT_SCHEDULE
+    schedule = django_settings.CELERY["beat_schedule"]
 
     assert schedule["look_for_alarms"]["schedule"] == 20
     for task in (tasks.look_for_alarms, tasks.send_notices):

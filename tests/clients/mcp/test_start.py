@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from foundation.environment.process_types import READERS, ProcessType
+from foundation.environment.process_types import ProcessType
 from foundation.environment.procfile import ROOT, commands_of
 from tests.clients.mcp.talking import stdio_environment
 from tests.support.factories import make_api_key
+from tests.support.holders import READERS
 from tests.support.servers import free_ports
 
 INVENTED = "alw_" + "0" * 38

@@ -163,7 +163,7 @@ def test_both_clients_refuse_a_redis_with_a_certificate_of_a_stranger_or_for_ano
 
 def test_the_settings_give_both_clients_what_was_read(monkeypatch):
     monkeypatch.setenv("REDIS_URL", "rediss://:hunter22@broker.example:6380/3?ssl_ca_certs=/ca.pem")
-    read = Configuration().redis("REDIS_URL")
+    read = Configuration().read("REDIS_URL")
     assert str(read.broker_url) == "rediss://:hunter22@broker.example:6380/3"
     assert read.broker_ssl == {"ssl_ca_certs": "/ca.pem", "ssl_cert_reqs": 2, "ssl_check_hostname": True}
     assert "hunter22" not in repr(read)

@@ -11,10 +11,12 @@ import pytest
 from django.conf import settings
 
 from allowance import celery
-from foundation.environment.process_types import READERS, ProcessType, is_reader, types_of_celery
+from foundation.environment.process_types import ProcessType, types_of_celery
 from foundation.environment.procfile import web_command
+from foundation.environment.table import is_reader
 from payments.models import Relayer
 from services.models import WebhookSecret
+from tests.support.holders import READERS
 from tests.support.servers import free_ports, server_environment
 
 # Starting takes seconds; whoever still runs after this has not refused.
@@ -173,9 +175,7 @@ def test_a_process_that_is_handed_every_key_reads_its_own_only(kind):
 
 @pytest.mark.parametrize("kind", _TYPES)
 def test_a_process_with_its_own_keys_only_misses_none(kind):
-    others = [name for name in os.environ if not is_reader(frozenset({kind}), _general(name))]
-    if kind is not ProcessType.WORKER:
-        others += [name for name in os.environ if name.startswith("CHAIN_")]
+    others = [name for name in os.environ if not is_reader(frozenset({kind}), name)]
 
     status, output = run(("-c", _TELL, *_TYPES[kind][1:], "[]"), _without(others))
 
@@ -207,22 +207,6 @@ def test_a_worker_that_serves_other_queues_than_its_command_line_says_ends():
 )
 def test_the_command_that_starts_a_process_says_what_it_is(arguments, types):
     assert types_of_celery(arguments.split()) == types
-
-
-def test_the_page_of_settings_says_who_holds_what():
-    page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
-    table = page[page.index("| | `release`, commands |") :].split("\n\n")[0].splitlines()
-    types = [re.findall("`(web|worker|webhooks|beat)`", cell) for cell in table[0].split("|")]
-    told: dict[str, set[str]] = {}
-    for row in table[2:]:
-        cells = row.split("|")
-        marked = {kind[0] for kind, cell in zip(types, cells, strict=True) if kind and cell.strip() == "✓"}
-        told |= dict.fromkeys(re.findall(r"`([A-Z0-9_<>]+)`", cells[1]), marked)
-    assert told == {name: {str(kind) for kind in readers} for name, readers in READERS.items()}
-
-
-def _general(name):
-    return re.sub(r"^CHAIN_\w+_RPC_URLS$", "CHAIN_<ALIAS>_RPC_URLS", name)
 
 
 def _without(names):

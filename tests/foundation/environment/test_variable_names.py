@@ -1,15 +1,12 @@
 """A misspelt name of a variable stops the start; the names of other programs are not ours to judge."""
 
-import re
 import ssl
 
 import pytest
-from django.conf import settings
 
-from allowance.settings import configuration
-from chains.catalogue import CHAINS
+from chains.chain_settings import KNOWN
 from foundation.environment.connections import OF_DATABASE
-from foundation.environment.variables import OF_A_CHAIN, READ_ELSEWHERE, find_unknown
+from foundation.environment.variables import find_unknown
 from tests.support.configurations import GOOD, check, read_settings
 
 
@@ -33,7 +30,7 @@ from tests.support.configurations import GOOD, check, read_settings
     ],
 )
 def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probably_meant(name, meant):
-    (problem,) = find_unknown([name], configuration.names)
+    (problem,) = find_unknown([name], KNOWN)
     told = f"Is {meant} meant?" if meant else "See docs/operate/settings.md."
     assert problem == f"{name} means nothing here. {told}"
 
@@ -47,7 +44,7 @@ def test_a_name_that_only_looks_like_one_of_ours_is_refused_with_what_is_probabl
     ],
 )  # fmt: skip
 def test_names_of_platforms_and_other_programs_are_none_of_our_business(name):
-    assert find_unknown([name], configuration.names) == []
+    assert find_unknown([name], KNOWN) == []
 
 
 @pytest.mark.parametrize("kind", ["BROKER_URL", "BROKER_READ_URL", "BROKER_WRITE_URL", "SKIP_CHECKS", "RESULT_BACKEND"])
@@ -71,20 +68,6 @@ def test_what_is_said_of_a_chain_without_nodes_means_nothing():
     assert problem == "CHAIN_POLYGON_FIRST_BLOCK means nothing without CHAIN_POLYGON_RPC_URLS."
 
 
-def test_the_page_of_settings_has_every_variable_that_is_read_and_no_other():
-    page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
-    tables = page[page.index("## Required") : page.index("## Who holds what")]
-    named = {
-        name
-        for row in re.findall(r"^\| (`[^|]*`) \|", tables, re.MULTILINE)
-        for name in re.findall(r"`([A-Z][A-Z0-9_<>]*)`", row)
-    }
-    chains = sorted((chain.variables for chain in CHAINS), key=len, reverse=True)
-    of_chains = re.compile(f"({'|'.join(chains)})_({'|'.join(OF_A_CHAIN)})")
-    read = {of_chains.sub(r"CHAIN_<ALIAS>_\2", name) for name in configuration.names | READ_ELSEWHERE}
-    assert named == read
-
-
 def test_what_addresses_ask_for_reaches_the_clients():
     found = read_settings(
         {
@@ -94,7 +77,7 @@ def test_what_addresses_ask_for_reaches_the_clients():
         }
     )
     assert found["DATABASES"]["default"]["OPTIONS"] == {**OF_DATABASE, "sslmode": "verify-full"}
-    assert found["CELERY_BROKER_USE_SSL"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
-    assert found["CELERY_BROKER_URL"] == "rediss://:p@broker.example/1"
+    assert found["CELERY"]["broker_use_ssl"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+    assert found["CELERY"]["broker_url"] == "rediss://:p@broker.example/1"
     assert found["REDIS_URL"].endswith("?ssl_cert_reqs=required&ssl_check_hostname=true")
     assert found["CONFIGURATION_PROBLEMS"] == []

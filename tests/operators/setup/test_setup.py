@@ -11,7 +11,8 @@ import pytest
 from django.conf import settings
 
 from chains.catalogue import find_chain
-from foundation.environment.process_types import OF_COMMANDS, READERS, ProcessType
+from foundation.environment.process_types import ProcessType
+from foundation.environment.table import SETTINGS
 from operators.setup import answers, env_file, variables
 from operators.setup.checks import find_problems
 from operators.setup.split import belongs_to
@@ -147,12 +148,10 @@ def test_a_malformed_answer_is_asked_for_again(file):
     assert [reason for reason, said in zip(reasons, told, strict=True) if reason not in said] == []
 
 
-@pytest.mark.parametrize("name", sorted({*READERS, *OF_COMMANDS, "CHAIN_<ALIAS>_ESCROW", "LOG_LEVEL"}))
-def test_a_file_of_a_type_of_process_has_what_that_type_reads(name):
-    everybody = frozenset[ProcessType]() if name in OF_COMMANDS else frozenset(ProcessType)
-    readers = READERS.get("CHAIN_<ALIAS>_RPC_URLS" if name.startswith("CHAIN_") else name, everybody)
-    having = {kind for kind in ProcessType if belongs_to(kind, name.replace("<ALIAS>", "BASE"))}
-    assert having == {*readers, ProcessType.COMMAND}
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: one.name)
+def test_a_file_of_a_type_of_process_has_what_that_type_reads(setting):
+    having = {kind for kind in ProcessType if belongs_to(kind, setting.name.replace("<ALIAS>", "BASE"))}
+    assert having == {*setting.holders, ProcessType.COMMAND}
 
 
 def test_what_looks_like_a_secret_of_another_program_stays_with_commands():
@@ -186,18 +185,20 @@ def test_what_lacks_an_escrow_is_not_split_so_that_nothing_starts_without_one(fi
     assert not (tmp_path / "of types").exists()
 
 
-def test_the_file_has_what_the_page_of_settings_requires_and_nothing_that_it_does_not_know():
-    page = (settings.BASE_DIR / "docs/operate/settings.md").read_text()
-    required, optional = page.split("## Required")[1].split("## Who holds what")[0].split("## Optional")
+def test_the_file_has_what_must_be_set_and_nothing_that_the_table_does_not_know():
     chains = [chain for chain in map(find_chain, ("base", "solana")) if chain]
     text = re.sub("CHAIN_(BASE|SOLANA)_", "CHAIN_<ALIAS>_", variables.render({}, chains))
     written = set(re.findall(r"^# ([A-Z0-9_<>]+)=", text, re.MULTILINE))
 
-    def names(table):
-        return {
-            name
-            for row in re.findall(r"^\| ([^|]*) \|", table, re.MULTILINE)
-            for name in re.findall(r"`([A-Z0-9_<>]+)`", row)
-        }
+    assert {one.name for one in SETTINGS if one.is_required} <= written <= {one.name for one in SETTINGS}
 
-    assert names(required) <= written <= names(required + optional)
+
+def test_what_processes_would_refuse_is_not_split_either(file, tmp_path):
+    wrong = {**GOOD, "LOG_LEVEL": "secret-value", "EMAIL_URL": "https://secret-value"}
+    file.write_text("".join(f"{env_file.line_of(*pair)}\n" for pair in wrong.items()))
+
+    _, told = set_up(file, "--split", str(tmp_path / "of types"))
+
+    assert "EMAIL_URL is not an smtp:// or smtps:// URL." in told
+    assert "LOG_LEVEL is none of" in told
+    assert "secret-value" not in told

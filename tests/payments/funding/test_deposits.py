@@ -223,5 +223,5 @@ def test_an_installation_that_credited_by_hand_is_not_searched_backwards(db):
 
 
 def test_the_clock_rings_for_deposits():
-    entry = settings.CELERY_BEAT_SCHEDULE["watch_deposits on every chain"]
+    entry = settings.CELERY["beat_schedule"]["watch_deposits on every chain"]
     assert entry["args"] == ("payments.tasks.watch_deposits",)
