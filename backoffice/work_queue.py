@@ -24,7 +24,7 @@ from backoffice.queue.operations import (
 from backoffice.queue.payees import find_payees_out_of_service
 from backoffice.queue.sign_ins import find_lock_outs
 from backoffice.queue.webhooks import find_failing_webhooks
-from backoffice.recent import Recent
+from foundation.recent import Recent
 
 # To add a kind of errand, write its finder and put it here: errands that matter equally stand in this order.
 FINDERS: tuple[Callable[[], list[Item]], ...] = (

@@ -4,9 +4,9 @@ from django.conf import settings
 
 from backoffice.queue.items import Item, Severity, list_page, numbered, row_page
 from backoffice.queue.trouble_words import DENIES_PAYMENTS, DIFFERS, MISSING_MONEY
-from backoffice.recent import Recent
 from chains.catalogue import alias_of
 from foundation.kernel.times import utc_now
+from foundation.recent import Recent
 from payments.funding.pools import read_pools
 from payments.models import ChainState
 from payments.queries import find_troubled_chains

@@ -11,7 +11,7 @@ from chains.catalogue import alias_of
 from foundation.kernel.times import is_fresh, utc_now
 from ledger.models import LogEntry
 from ledger.receipts import ReceiptError, receipt, verify
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import ask
 from payments.funding.pools import read_pools
 from payments.models import Verdict
@@ -33,7 +33,7 @@ _KEY_IDS = """
 """
 
 
-def find_unpublished_keys() -> Iterator[Finding]:
+def find_unpublished_keys() -> Iterator[Diagnosis]:
     """Verify an entry of each key that signed the log with the keys that are published."""
     keys = published_keys()["keys"]
     rows = ask(_KEY_IDS)
@@ -51,7 +51,7 @@ def find_unpublished_keys() -> Iterator[Finding]:
         yield ok("receipts", f"Entries of {len(rows)} keys verify with the {len(keys)} that are published.")
 
 
-def find_old_comparisons() -> Iterator[Finding]:
+def find_old_comparisons() -> Iterator[Diagnosis]:
     """See that each escrow was compared with the ledger lately, and nothing is missing."""
     newest = {(row.chain, row.asset): row for row in find_newest_reconciliations()}
     now = utc_now()
@@ -75,7 +75,7 @@ def find_old_comparisons() -> Iterator[Finding]:
             yield ok(alias, f"{len(rows)} assets were compared, and nothing is missing.")
 
 
-def find_overdrawn_pools() -> Iterator[Finding]:
+def find_overdrawn_pools() -> Iterator[Diagnosis]:
     """See that no more is promised than all escrows hold."""
     pools = read_pools()
     for pool in pools:
@@ -85,7 +85,7 @@ def find_overdrawn_pools() -> Iterator[Finding]:
         yield ok("promises", "No more is promised than all escrows hold.")
 
 
-def find_open_alarms() -> Iterator[Finding]:
+def find_open_alarms() -> Iterator[Diagnosis]:
     """List the alarms whose cause is still there."""
     alarms = list(Alarm.objects.filter(is_over=False, cleared_at=None).order_by("-id")[:_MOST_ALARMS])
     for alarm in alarms:

@@ -11,7 +11,7 @@ from backoffice.alarms.channels import channels_of
 from backoffice.alarms.roles import GROUPS
 from foundation.kernel.times import utc_now
 from foundation.mail import sends_mail
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import reading
 from services.models import RECEIVES_EVENTS, Outcome, WebhookEndpoint
 from services.webhooks.posting import find_obstacle, open_session
@@ -23,7 +23,7 @@ _MOST_HOSTS = 20
 _EGRESS = "Open the way for webhooks: its DNS, and outgoing connections to port 443; docs/operate/processes.md"
 
 
-def find_closed_ways_to_payees() -> Iterator[Finding]:
+def find_closed_ways_to_payees() -> Iterator[Diagnosis]:
     """Open, and close, a connection to each payee's receiver, as far as events may go there."""
     with reading():
         endpoints = WebhookEndpoint.objects.filter(RECEIVES_EVENTS, disabled_at=None).select_related("service")
@@ -50,7 +50,7 @@ def _try(url: str) -> str:
     return "" if obstacle is None else obstacle[1]
 
 
-def find_overdue_deliveries() -> Iterator[Finding]:
+def find_overdue_deliveries() -> Iterator[Diagnosis]:
     """Find deliveries that no process takes, and receivers that fail."""
     totals = read_totals(utc_now())
     if totals.overdue:
@@ -68,7 +68,7 @@ def find_overdue_deliveries() -> Iterator[Finding]:
         yield ok("endpoints", "None fails.")
 
 
-def find_deaf_mail_server() -> Iterator[Finding]:
+def find_deaf_mail_server() -> Iterator[Diagnosis]:
     """Connect to the mail server and sign in; no mail is sent."""
     if not sends_mail():
         yield skipped("mail server", "EMAIL_URL is not set: no e-mail is sent.")
@@ -85,7 +85,7 @@ def find_deaf_mail_server() -> Iterator[Finding]:
         mail.close()
 
 
-def find_deaf_channels() -> Iterator[Finding]:
+def find_deaf_channels() -> Iterator[Diagnosis]:
     """Connect to the URLs that notices go to."""
     for role, url in settings.NOTICE_URLS.items():
         trouble = _try(url)
@@ -98,7 +98,7 @@ def find_deaf_channels() -> Iterator[Finding]:
         yield skipped("channels", "NOTICE_URLS is not set.")
 
 
-def find_untold_roles() -> Iterator[Finding]:
+def find_untold_roles() -> Iterator[Diagnosis]:
     """Find roles that nobody is told alarms of."""
     for role, group in GROUPS.items():
         if channels_of(role):

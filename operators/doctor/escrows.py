@@ -11,7 +11,7 @@ from chains.evm.daily_caps import read_daily_caps
 from chains.port import ChainUnavailable
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import is_fresh, utc_now
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import reading
 from payments.models import ChainState
 from payments.settling.relayers import find_rotation
@@ -33,7 +33,7 @@ _MENDS = {
 }
 
 
-def find_escrow_differences() -> Iterator[Finding]:
+def find_escrow_differences() -> Iterator[Diagnosis]:
     """Compare each escrow with the configuration, as `manage.py chains` does."""
     for caip2, served in settings.CHAINS.items():
         adapter, subject = make_chain(caip2), f"{served.chain.alias}, escrow"
@@ -60,7 +60,7 @@ def _mend(sentence: str, served: ServedChain) -> str:
     return form.format(alias=served.chain.alias, variables=served.chain.variables)
 
 
-def _token_findings(objections: Sequence[str], served: ServedChain) -> Iterator[Finding]:
+def _token_findings(objections: Sequence[str], served: ServedChain) -> Iterator[Diagnosis]:
     """Name the assets that are not paid with; the others are."""
     subject = f"{served.chain.alias}, tokens"
     for sentence in objections:
@@ -69,7 +69,7 @@ def _token_findings(objections: Sequence[str], served: ServedChain) -> Iterator[
         yield ok(subject, f"All {len(served.tokens)} can be paid with.")
 
 
-def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Finding]:
+def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Diagnosis]:
     """Look at who owns an EVM escrow, and what it may still pay today."""
     alias = served.chain.alias
     if served.owner is None and not served.chain.is_test:
@@ -85,7 +85,7 @@ def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Finding
             yield ok(subject, f"{format_amount(cap.left)} of {format_amount(cap.most)} may still be paid today.")
 
 
-def find_stopped_signing() -> Iterator[Finding]:
+def find_stopped_signing() -> Iterator[Diagnosis]:
     """Find what was stopped, by a person or by an alarm, and chains that nobody watches."""
     switch = SignerSwitch.objects.first()
     if switch is None or not switch.is_signing:
@@ -98,7 +98,7 @@ def find_stopped_signing() -> Iterator[Finding]:
         yield _of_state(served, states.get(caip2))
 
 
-def _of_state(served: ServedChain, state: ChainState | None) -> Finding:
+def _of_state(served: ServedChain, state: ChainState | None) -> Diagnosis:
     alias, longest = served.chain.alias, timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
     subject = f"{alias}, signing"
     if state is not None and state.stopped_reason:

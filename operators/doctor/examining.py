@@ -9,13 +9,13 @@ from django.db import DatabaseError
 
 from chains.port import ChainUnavailable
 from foundation.telemetry.known_secrets import hide_in_line
-from operators.doctor.findings import Check, Finding, Part, State, error, skipped
+from operators.doctor.diagnoses import Check, Diagnosis, Part, State, error, skipped
 from operators.doctor.looking import reading
 
 _LOOK_AGAIN = "Run the doctor again."
 
 
-def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tuple[Check, Finding]]:
+def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tuple[Check, Diagnosis]]:
     """Carry out the checks of some areas, by default of all, and what they rest on. No finding holds a secret."""
     away: set[Part] = set()
     for check in checks:
@@ -27,10 +27,10 @@ def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tu
                 away.add(check.gives)
             if is_asked:
                 says, mend = hide_in_line(finding.says), hide_in_line(finding.mend)
-                yield check, Finding(hide_in_line(finding.subject), finding.state, says, mend)
+                yield check, Diagnosis(hide_in_line(finding.subject), finding.state, says, mend)
 
 
-def _carry_out(check: Check, away: set[Part]) -> Iterator[Finding]:
+def _carry_out(check: Check, away: set[Part]) -> Iterator[Diagnosis]:
     if missing := sorted(check.needs & away):
         yield skipped(check.looks_at, f"Not looked at without the {' and the '.join(missing)}.")
         return

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import reading
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues, well_funded_payments
 from services.served_chains import make_chain
@@ -14,7 +14,7 @@ from services.served_chains import make_chain
 _WAIT = "Start worker and beat, whose watcher sees them within a minute"
 
 
-def find_short_relayers() -> Iterator[Finding]:
+def find_short_relayers() -> Iterator[Diagnosis]:
     """Ask each chain what its relayers have, and for how many payments it lasts at today's price."""
     for caip2, served in settings.CHAINS.items():
         subject = f"{served.chain.alias}, gas money"
@@ -33,7 +33,7 @@ def find_short_relayers() -> Iterator[Finding]:
             yield from _of_relayers(served, [queue for queue in ours if queue.is_seen])
 
 
-def _of_relayers(served: ServedChain, queues: Sequence[RelayerQueue]) -> Iterator[Finding]:
+def _of_relayers(served: ServedChain, queues: Sequence[RelayerQueue]) -> Iterator[Diagnosis]:
     alias, coin = served.chain.alias, served.chain.coin
     are_all = all(queue.remark for queue in queues)
     for queue in queues:

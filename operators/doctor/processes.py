@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from foundation.environment.process_types import ProcessType
 from foundation.heartbeats import AWAY_AFTER_S, Heartbeat, read_heartbeats
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 
 _TYPES = (ProcessType.WEB, ProcessType.WORKER, ProcessType.WEBHOOKS, ProcessType.BEAT)
 
 
-def find_silent_processes() -> Iterator[Finding]:
+def find_silent_processes() -> Iterator[Diagnosis]:
     """See that each type runs, and beat once."""
     of_type: dict[ProcessType, list[Heartbeat]] = defaultdict(list)
     for one in read_heartbeats():
@@ -29,7 +29,7 @@ def find_silent_processes() -> Iterator[Finding]:
             yield ok(process, f"{len(alive)} give signs of life.")
 
 
-def find_mixed_versions() -> Iterator[Finding]:
+def find_mixed_versions() -> Iterator[Diagnosis]:
     """See that all processes are of one release; while one is being deployed, they are not."""
     alive = [one for one in read_heartbeats() if one.age_s <= AWAY_AFTER_S]
     versions = sorted({one.version for one in alive})

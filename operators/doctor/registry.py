@@ -16,7 +16,7 @@ from operators.doctor import (
     people,
     processes,
 )
-from operators.doctor.findings import Check, Part
+from operators.doctor.diagnoses import Check, Part
 
 _DATABASE, _TABLES = frozenset({Part.DATABASE}), frozenset({Part.DATABASE, Part.TABLES})
 _REDIS = frozenset({Part.REDIS})

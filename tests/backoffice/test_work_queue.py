@@ -10,9 +10,9 @@ from django.test import RequestFactory
 
 from backoffice.home import badge
 from backoffice.queue.items import Item
-from backoffice.recent import Recent
 from backoffice.work_queue import find_work
 from foundation.kernel.times import utc_now
+from foundation.recent import Recent
 from payments.models import Deposit, Payment
 from payments.settling.transitions import fail
 from policy.key_operations import create_api_key

@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import JsonCommand
+from operators.doctor.diagnoses import Check, Diagnosis, State
 from operators.doctor.examining import examine
-from operators.doctor.findings import Check, Finding, State
 from operators.doctor.registry import AREAS, CHECKS
 
 _COLOURS = {State.OK: "SUCCESS", State.WARNING: "WARNING", State.ERROR: "ERROR", State.SKIPPED: "NOTICE"}
@@ -47,7 +47,7 @@ class Command(JsonCommand):
             raise CommandError(f"{counts[State.ERROR]} errors, {counts[State.WARNING]} warnings: see the mends above.")
         return result
 
-    def _examine(self, areas: Sequence[str]) -> Iterator[tuple[Check, Finding]]:
+    def _examine(self, areas: Sequence[str]) -> Iterator[tuple[Check, Diagnosis]]:
         """Carry the checks out and print each finding as soon as it is known."""
         area = ""
         for check, finding in examine(CHECKS, areas):
@@ -64,6 +64,6 @@ class Command(JsonCommand):
             yield check, finding
 
 
-def _present(check: Check, finding: Finding) -> dict[str, str]:
+def _present(check: Check, finding: Diagnosis) -> dict[str, str]:
     found = {"subject": finding.subject, "state": finding.state, "says": finding.says, "mend": finding.mend}
     return {"area": check.area, "check": check.looks_at, **found}

@@ -10,7 +10,7 @@ import pytest
 from chains.rpc.transport import NodeAway
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import format_instant, utc_now
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from operators.doctor.nodes import find_disagreeing_nodes, find_faulty_nodes
 from payments.models import ChainState
 from payments.settling.chain_switch import LONG_AGO, stop_signing_on

@@ -11,7 +11,7 @@ from backoffice.alarms.looking import look
 from backoffice.queue.alarms import find_signer_out_of_service
 from foundation.kernel.secrecy import Secret
 from foundation.kernel.times import utc_now
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from payments.models import Reconciliation
 from policy.operations import switch_signer
 from policy.signer import local_signer

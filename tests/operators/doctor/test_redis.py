@@ -12,7 +12,7 @@ from foundation.beat import MOST_WAITING
 from foundation.environment.process_types import ProcessType
 from foundation.heartbeats import AWAY_AFTER_S, key_of
 from operators.doctor import broker
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.heartbeats import NAME, make_heartbeat
 from tests.support.servers import free_ports

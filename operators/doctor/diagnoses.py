@@ -15,7 +15,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at: its name, a sentence about it, and what mends it: a command, a setting or SQL."""
 
     subject: str
@@ -29,24 +29,24 @@ class Finding:
         return self.state in (State.WARNING, State.ERROR)
 
 
-def ok(subject: str, says: str) -> Finding:
+def ok(subject: str, says: str) -> Diagnosis:
     """Find nothing wrong."""
-    return Finding(subject, State.OK, says)
+    return Diagnosis(subject, State.OK, says)
 
 
-def warning(subject: str, says: str, mend: str) -> Finding:
+def warning(subject: str, says: str, mend: str) -> Diagnosis:
     """Find something that should be mended."""
-    return Finding(subject, State.WARNING, says, mend)
+    return Diagnosis(subject, State.WARNING, says, mend)
 
 
-def error(subject: str, says: str, mend: str) -> Finding:
+def error(subject: str, says: str, mend: str) -> Diagnosis:
     """Find something that keeps payments, or what goes with them, from working."""
-    return Finding(subject, State.ERROR, says, mend)
+    return Diagnosis(subject, State.ERROR, says, mend)
 
 
-def skipped(subject: str, says: str) -> Finding:
+def skipped(subject: str, says: str) -> Diagnosis:
     """Say why something was not looked at."""
-    return Finding(subject, State.SKIPPED, says)
+    return Diagnosis(subject, State.SKIPPED, says)
 
 
 class Part(StrEnum):
@@ -57,7 +57,7 @@ class Part(StrEnum):
     REDIS = "Redis"
 
 
-Find = Callable[[], Iterator[Finding]]
+Find = Callable[[], Iterator[Diagnosis]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ MOST_OF_A_KIND = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Hit:
     """Something that was found, in words, and where its page is."""
 
     kind: str
@@ -29,15 +29,15 @@ def page_of(row: Model) -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(str(row.pk))])
 
 
-def present_entry(entry: LogEntry, kind: str = "Decision") -> Finding:
+def present_entry(entry: LogEntry, kind: str = "Decision") -> Hit:
     """Present a decision in words."""
     asked = f"{entry.agent_id} asked to pay {entry.service} {entry.amount} {entry.asset}"
     outcome = "approved" if entry.payment_id else f"refused: {words_of(entry)}"
-    return Finding(kind, entry.pk, f"{asked}; {outcome}", page_of(entry))
+    return Hit(kind, entry.pk, f"{asked}; {outcome}", page_of(entry))
 
 
-def present_payment(payment: Payment) -> Finding:
+def present_payment(payment: Payment) -> Hit:
     """Present a payment in words."""
     amount = f"{show_amount(payment.amount)} {payment.asset}"
     words = f"{payment.agent_id} pays {payment.service_id} {amount}; {payment.status}"
-    return Finding("Payment", payment.pk, words, page_of(payment))
+    return Hit("Payment", payment.pk, words, page_of(payment))
