@@ -38,7 +38,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def unsaid() -> None:
     """Let every test say and see again what is said once a minute, and looked at once a second or in ten."""
     from foundation.recent import Recent  # noqa: PLC0415 - the settings come first
-    from payments.api.views import find_unready_lately  # noqa: PLC0415
+    from payments.api.readiness import find_unready_lately  # noqa: PLC0415
 
     repeated_logs.forget()
     find_unready_lately.cache_clear()

@@ -15,7 +15,7 @@ from foundation.api.errors import error_response
 from foundation.api.views import read_only
 from foundation.kernel.errors import InvalidApiKey, NotFound, RateLimited
 from operators.metrics.exposition import read_metrics
-from payments.api.views import readiness
+from payments.api.readiness import readiness
 
 
 @read_only

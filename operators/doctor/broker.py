@@ -1,4 +1,4 @@
-"""Look at Redis and at the queues that it holds."""
+"""Look at Redis, at the queues that it holds, and at the releases that processes say there they are of."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from django.conf import settings
 
 from foundation.beat import MOST_WAITING
 from foundation.environment.process_types import SERVERS
+from foundation.heartbeats import read_heartbeats
 from foundation.redis_client import open_redis
 from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import is_this_machine
@@ -128,3 +129,18 @@ def find_long_queues() -> Iterator[Diagnosis]:
         says = f"{length} tasks wait in the queue {queue}: {process} does not take them, or not fast enough."
         found = error if length >= MOST_WAITING else warning
         yield found(queue, says, f"Start {process}, or more of it: docs/operate/processes.md")
+
+
+def find_mixed_versions() -> Iterator[Diagnosis]:
+    """See that all processes are of one release; while one is being deployed, they are not."""
+    alive = [one for one in read_heartbeats() if one.is_lately]
+    versions = sorted({one.version for one in alive})
+    if len(versions) > 1:
+        of = "; ".join(f"{one.process} {one.name}: {one.version}" for one in alive)
+        yield warning(
+            "versions",
+            f"Processes of several releases run. {of}",
+            "Restart those of the earlier one: docs/operate/upgrading.md",
+        )
+    else:
+        yield ok("versions", f"All are of one release{': ' + versions[0] if versions else ''}.")

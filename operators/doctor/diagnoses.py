@@ -1,8 +1,11 @@
-"""What a check of the doctor finds, and how a check is described. Pure."""
+"""What the doctor says of a thing that it looked at, and how a check is described."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from chains.catalogue import alias_of
+from foundation.findings import Finding
 
 
 class State(StrEnum):
@@ -16,7 +19,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at: its name, a sentence about it, and what mends it: a command, a setting or SQL."""
+    """One thing that was looked at: its name, a sentence about it, and what mends it: a command, a setting or SQL.
+
+    What others look at, too, is a finding of theirs, with its sentence and its mend. What only this machine can know is
+    a diagnosis of the doctor's own.
+    """
 
     subject: str
     state: State
@@ -27,6 +34,12 @@ class Diagnosis:
     def is_trouble(self) -> bool:
         """Whether there is something to mend."""
         return self.state in (State.WARNING, State.ERROR)
+
+
+def diagnosis_of(finding: Finding, mend: str = "") -> Diagnosis:
+    """Say what was found; `mend`: what mends it, if more is known of that here."""
+    subject = f"{finding.kind.name} {alias_of(finding.subject)}".strip()
+    return Diagnosis(subject, State(finding.severity.value), finding.says, mend or finding.mend)
 
 
 def ok(subject: str, says: str) -> Diagnosis:
@@ -58,6 +71,16 @@ class Part(StrEnum):
 
 
 Find = Callable[[], Iterator[Diagnosis]]
+
+
+def found_by(*finders: Callable[[], Iterable[Finding]], subject: str, fine: str) -> Find:
+    """Make what looks of finders: it says what they find, or, if that is nothing, that all is fine."""
+
+    def find() -> Iterator[Diagnosis]:
+        found = [diagnosis_of(finding) for look in finders for finding in look()]
+        yield from found or [ok(subject, fine)]
+
+    return find
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,12 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.mail import get_connection
 
-from backoffice.alarms.channels import channels_of
-from backoffice.alarms.roles import GROUPS
-from foundation.kernel.times import utc_now
+from backoffice.alarms.channels import GROUPS, channels_of
 from foundation.mail import sends_mail
 from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import reading
 from services.models import RECEIVES_EVENTS, Outcome, WebhookEndpoint
 from services.webhooks.posting import find_obstacle, open_session
-from services.webhooks.queries import read_totals
 from services.webhooks.resolving import CheckedResolver, look_up
 
 _PATIENCE_S = 5
@@ -48,24 +45,6 @@ def _try(url: str) -> str:
 
     obstacle = asyncio.run(connect())
     return "" if obstacle is None else obstacle[1]
-
-
-def find_overdue_deliveries() -> Iterator[Diagnosis]:
-    """Find deliveries that no process takes, and receivers that fail."""
-    totals = read_totals(utc_now())
-    if totals.overdue:
-        yield error(
-            "deliveries",
-            f"{totals.overdue} are overdue: no process takes them.",
-            "Start webhooks and beat: docs/operate/processes.md",
-        )
-    else:
-        yield ok("deliveries", f"{totals.waiting} wait, none is overdue.")
-    if totals.failing or totals.disabled:
-        says = f"{totals.failing} receivers fail, {totals.disabled} are disabled for it."
-        yield warning("endpoints", says, "python manage.py webhooks names them; tell the payees")
-    else:
-        yield ok("endpoints", "None fails.")
 
 
 def find_deaf_mail_server() -> Iterator[Diagnosis]:

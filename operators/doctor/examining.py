@@ -16,18 +16,18 @@ _LOOK_AGAIN = "Run the doctor again."
 
 
 def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tuple[Check, Diagnosis]]:
-    """Carry out the checks of some areas, by default of all, and what they rest on. No finding holds a secret."""
+    """Carry out the checks of some areas, by default of all, and what they rest on. No diagnosis holds a secret."""
     away: set[Part] = set()
     for check in checks:
         is_asked = not areas or check.area in areas
         if not is_asked and check.gives is None:
             continue
-        for finding in _carry_out(check, away):
-            if check.gives and finding.state in (State.ERROR, State.SKIPPED):
+        for diagnosis in _carry_out(check, away):
+            if check.gives and diagnosis.state in (State.ERROR, State.SKIPPED):
                 away.add(check.gives)
             if is_asked:
-                says, mend = hide_in_line(finding.says), hide_in_line(finding.mend)
-                yield check, Diagnosis(hide_in_line(finding.subject), finding.state, says, mend)
+                says, mend = hide_in_line(diagnosis.says), hide_in_line(diagnosis.mend)
+                yield check, Diagnosis(hide_in_line(diagnosis.subject), diagnosis.state, says, mend)
 
 
 def _carry_out(check: Check, away: set[Part]) -> Iterator[Diagnosis]:

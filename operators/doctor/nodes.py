@@ -17,7 +17,6 @@ from chains.solana import node_health as of_solana
 from foundation.kernel.times import LARGEST_SKEW, utc_now
 from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import is_this_machine
-from payments.queries import find_contradicting_nodes
 
 _VMS: dict[Vm, ModuleType] = {Vm.EVM: of_evm, Vm.SOLANA: of_solana}
 # A chain may be quiet; one whose newest block is older has stopped, or the node has.
@@ -113,16 +112,6 @@ def find_disagreeing_nodes() -> Iterator[Diagnosis]:
         subject = f"{served.chain.alias}, agreement"
         is_alone = len(served.rpc_urls) == 1
         yield ok(subject, "It has one node, whose word counts.") if is_alone else _compare(subject, served)
-
-
-def find_recorded_contradictions() -> Iterator[Diagnosis]:
-    """Find the nodes that workers have caught saying otherwise than the others within the last hour."""
-    found = find_contradicting_nodes(utc_now())
-    for one in found:
-        subject, says = f"{one.alias}, node {one.number} of {one.count}", f"{one} It last did at {one.at:%H:%M:%S} UTC."
-        yield warning(subject, says, "Compare it with the others, and replace it: docs/operate/lying-provider.md")
-    if not found:
-        yield ok("contradictions", "No worker has noticed any within the last hour.")
 
 
 def _compare(subject: str, served: ServedChain) -> Diagnosis:

@@ -1,21 +1,19 @@
-"""`POST /v1/payments/request`, `GET /readyz`."""
+"""`POST /v1/payments/request`."""
 
 import logging
-import time
 from datetime import timedelta
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import ClassVar
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, JsonResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from foundation.api.environ import forget_caller
-from foundation.api.views import ApiViewSet, read_only
+from foundation.api.views import ApiViewSet
 from foundation.database_sessions import SharedSessions
 from foundation.kernel.counters import PAYMENTS_UNAVAILABLE
 from foundation.kernel.errors import InvalidApiKey, PolicySignerUnavailable
@@ -29,7 +27,7 @@ from payments.deciding.batching import Batcher
 from payments.deciding.decisions import answer
 from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.queries import find_assets_on_chains, find_unready, is_on_chain_or_over
+from payments.queries import is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, find_caller
 from policy.callers import Caller
@@ -130,32 +128,3 @@ def payment_environment() -> Environment:
         minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
         gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )
-
-
-@lru_cache(maxsize=1)
-def find_unready_lately(_second: int) -> tuple[dict[str, str], list[str]]:
-    """Check at most once a second, however often anybody asks; returns the parts, and the assets out of service."""
-    return find_unready(), _find_assets_out_of_service()
-
-
-@read_only
-def readiness(_request: HttpRequest) -> JsonResponse:
-    """Tell whether everything that a payment needs is ready; names parts, never addresses or secrets."""
-    parts, out = find_unready_lately(int(time.monotonic()))
-    is_ready = not any(parts.values())
-    return JsonResponse(
-        {
-            "status": "ready" if is_ready else "not ready",
-            "checks": {part: trouble or "ok" for part, trouble in parts.items()},
-            **({"outOfService": out} if out else {}),
-        },
-        status=200 if is_ready else 503,
-    )
-
-
-def _find_assets_out_of_service() -> list[str]:
-    """Name the assets that are out of service on a chain whose other assets go on: the installation is ready."""
-    try:
-        return [f"{one.asset} on {one.alias}" for one in find_assets_on_chains() if one.objection]
-    except DatabaseError:
-        return []

@@ -16,7 +16,7 @@ from chains.port import ChainUnavailable
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
-from payments.api.views import find_unready_lately
+from payments.api.readiness import find_unready_lately
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe
 from payments.settling.relayers import find_rotation
