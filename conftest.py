@@ -37,8 +37,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def unsaid() -> None:
     """Let every test say and see again what is said once a minute, and looked at once a second or in ten."""
-    from allowance.probes import find_unready_lately  # noqa: PLC0415
-    from backoffice.recent import Recent  # noqa: PLC0415 - the settings come first
+    from foundation.recent import Recent  # noqa: PLC0415 - the settings come first
+    from payments.api.readiness import find_unready_lately  # noqa: PLC0415
 
     repeated_logs.forget()
     find_unready_lately.cache_clear()

@@ -4,12 +4,9 @@ The platform asks from inside.
 """
 
 import hmac
-import time
 from collections.abc import Callable
-from functools import lru_cache
 
 from django.conf import settings
-from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -18,42 +15,13 @@ from foundation.api.errors import error_response
 from foundation.api.views import read_only
 from foundation.kernel.errors import InvalidApiKey, NotFound
 from operators.metrics.exposition import read_metrics
-from payments.queries import find_assets_on_chains, find_unready
+from payments.api.readiness import readiness
 
 
 @read_only
 def liveness(_request: HttpRequest) -> JsonResponse:
     """Tell that this process answers."""
     return JsonResponse({"status": "alive"})
-
-
-@lru_cache(maxsize=1)
-def find_unready_lately(_second: int) -> tuple[dict[str, str], list[str]]:
-    """Check at most once a second, however often anybody asks; returns the parts, and the assets out of service."""
-    return find_unready(), _find_assets_out_of_service()
-
-
-@read_only
-def readiness(_request: HttpRequest) -> JsonResponse:
-    """Tell whether everything that a payment needs is ready; names parts, never addresses or secrets."""
-    parts, out = find_unready_lately(int(time.monotonic()))
-    is_ready = not any(parts.values())
-    return JsonResponse(
-        {
-            "status": "ready" if is_ready else "not ready",
-            "checks": {part: trouble or "ok" for part, trouble in parts.items()},
-            **({"outOfService": out} if out else {}),
-        },
-        status=200 if is_ready else 503,
-    )
-
-
-def _find_assets_out_of_service() -> list[str]:
-    """Name the assets that are out of service on a chain whose other assets go on: the installation is ready."""
-    try:
-        return [f"{one.asset} on {one.alias}" for one in find_assets_on_chains() if one.objection]
-    except DatabaseError:
-        return []
 
 
 def metrics(request: HttpRequest) -> HttpResponse:

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 
 from backoffice.alarms.forms import AcknowledgementForm
 from backoffice.alarms.operations import acknowledge_alarm
-from backoffice.alarms.shown_advice import find_advice, say_when_told, write_links
+from backoffice.alarms.shown_advice import kind_of, say_when_told, write_links
 from backoffice.models import Alarm
 from foundation.console.columns import badge, instant, number, text
 from foundation.console.confirmation import Shown, confirm
@@ -88,11 +88,11 @@ class AlarmAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what it means")
     def means(self, alarm: Alarm) -> str:
-        return find_advice(alarm).means
+        return kind_of(alarm).means
 
     @admin.display(description="what to do")
     def to_do(self, alarm: Alarm) -> str:
-        return find_advice(alarm).to_do
+        return kind_of(alarm).mend
 
     @admin.display(description="last told")
     def told(self, alarm: Alarm) -> str:

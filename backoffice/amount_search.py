@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
+from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_payment
 from chains.catalogue import alias_of
 from foundation.console.figures import show_amount
 from foundation.kernel.assets import Asset
@@ -48,14 +48,14 @@ def read_amount(term: str) -> Amount | None:
     return Amount(Decimal(read[1].replace(",", "") + (read[2] or "")), assets)
 
 
-def find_payments_of(term: str) -> Iterator[Finding]:
+def find_payments_of(term: str) -> Iterator[Hit]:
     """Find the newest payments of an amount."""
     if (amount := read_amount(term)) is not None:
         rows = _newest(Payment.objects.order_by("-id"), MOST_ROWS)
         yield from map(present_payment, rows.filter(amount=amount.value, asset__in=amount.assets)[:MOST_OF_A_KIND])
 
 
-def find_refusals_of(term: str) -> Iterator[Finding]:
+def find_refusals_of(term: str) -> Iterator[Hit]:
     """Find the newest refusals of an amount."""
     if (amount := read_amount(term)) is not None:
         rows = _newest(LogEntry.objects.filter(result=Result.BLOCKED).order_by("-id"), MOST_REFUSALS)
@@ -63,25 +63,25 @@ def find_refusals_of(term: str) -> Iterator[Finding]:
         yield from map(present_entry, found[:MOST_OF_A_KIND])
 
 
-def find_deposits_of(term: str) -> Iterator[Finding]:
+def find_deposits_of(term: str) -> Iterator[Hit]:
     """Find the newest deposits of an amount."""
     for row in _movements(term, Deposit.objects.order_by("-id")):
         words = f"{show_amount(row.amount)} {row.asset} from {row.depositor} on {alias_of(row.chain)}"
-        yield Finding("Deposit", row.tx, f"{words}; {row.get_state_display().lower()}", page_of(row))
+        yield Hit("Deposit", row.tx, f"{words}; {row.get_state_display().lower()}", page_of(row))
 
 
-def find_withdrawals_of(term: str) -> Iterator[Finding]:
+def find_withdrawals_of(term: str) -> Iterator[Hit]:
     """Find the newest withdrawals of an amount."""
     for row in _movements(term, Withdrawal.objects.order_by("-id")):
         words = f"{show_amount(row.amount)} {row.asset} to {row.recipient} on {alias_of(row.chain)}; {row.state}"
-        yield Finding("Withdrawal", row.reference, words, page_of(row))
+        yield Hit("Withdrawal", row.reference, words, page_of(row))
 
 
-def find_outflows_of(term: str) -> Iterator[Finding]:
+def find_outflows_of(term: str) -> Iterator[Hit]:
     """Find the newest outflows of an amount."""
     for row in _movements(term, Outflow.objects.order_by("-id")):
         words = f"{show_amount(row.amount)} {row.asset} on {alias_of(row.chain)}; {row.state}"
-        yield Finding("Outflow", row.tx, words, page_of(row))
+        yield Hit("Outflow", row.tx, words, page_of(row))
 
 
 def _movements(term: str, rows: QuerySet) -> Iterable:

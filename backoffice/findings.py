@@ -1,43 +1,79 @@
-"""What the search box shows of the things that it finds."""
+"""All that can be found, over all apps: the work queue is made of it, and the alarms.
 
-from dataclasses import dataclass
+To add a kind, write its finder in the `findings` of the lowest app that knows it, and add it to that app's list.
+"""
 
-from django.contrib.admin.utils import quote
-from django.db.models import Model
-from django.urls import reverse
+from collections.abc import Iterable
+from dataclasses import replace
 
-from foundation.console.figures import show_amount
-from ledger.models import LogEntry
-from ledger.rule_steps import words_of
-from payments.models import Payment
+from django.contrib.auth.models import AnonymousUser, User
 
-MOST_OF_A_KIND = 10
+from foundation import silent_processes
+from foundation.findings import Finder, Finding, Kind, Page, Severity
+from foundation.recent import Recent
+from ledger import findings as of_ledger
+from payments import findings as of_payments
+from policy import findings as of_policy
+from services import findings as of_services
+from staff import findings as of_staff
+
+# What matters equally stands in this order.
+FINDERS: tuple[Finder, ...] = (
+    *of_policy.FINDERS,
+    *of_payments.FINDERS,
+    *of_services.FINDERS,
+    *of_staff.FINDERS,
+    *of_ledger.FINDERS,
+    *silent_processes.FINDERS,
+)
+# Those whose findings are somebody's errand.
+OF_STAFF = tuple(finder for finder in FINDERS if any(kind.told for kind in finder.kinds))
+LOOKING = Kind(
+    "looking",
+    "The database did not answer in time when it was looked for such causes: one may be there and not be told.",
+    "See whether the database is overloaded or away: python manage.py doctor",
+    "operate/growing",
+)  # fmt: skip
+KINDS = {kind.name: kind for kind in (*(kind for finder in FINDERS for kind in finder.kinds), LOOKING)}
+_ORDER = list(Severity)
+_LOOK = "Look"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that was found, in words, and where its page is."""
+def find_kind(name: str) -> Kind | None:
+    """Find a kind by the name that an alarm has of it; None: this release does not know it.
 
-    kind: str
-    name: str
-    words: str
-    url: str
+    What waits for a second person has kinds within a kind: `requests agent.limits`.
+    """
+    return KINDS.get(name) or KINDS.get(name.partition(" ")[0])
 
 
-def page_of(row: Model) -> str:
-    """Name the address of a row's page in the console."""
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(str(row.pk))])
+def errands(findings: Iterable[Finding]) -> list[Finding]:
+    """Choose what is somebody's errand."""
+    return [finding for finding in findings if finding.kind.told]
 
 
-def present_entry(entry: LogEntry, kind: str = "Decision") -> Finding:
-    """Present a decision in words."""
-    asked = f"{entry.agent_id} asked to pay {entry.service} {entry.amount} {entry.asset}"
-    outcome = "approved" if entry.payment_id else f"refused: {words_of(entry)}"
-    return Finding(kind, entry.pk, f"{asked}; {outcome}", page_of(entry))
+def find_work() -> list[Finding]:
+    """Find all that waits for somebody, the worst first."""
+    found = errands(finding for finder in OF_STAFF for finding in finder.find())
+    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
 
 
-def present_payment(payment: Payment) -> Finding:
-    """Present a payment in words."""
-    amount = f"{show_amount(payment.amount)} {payment.asset}"
-    words = f"{payment.agent_id} pays {payment.service_id} {amount}; {payment.status}"
-    return Finding("Payment", payment.pk, words, page_of(payment))
+def seen_by(person: User | AnonymousUser, findings: Iterable[Finding]) -> list[Finding]:
+    """Leave out what a person may not see; where they may not act, the link only offers to look."""
+    return [
+        finding
+        if not finding.page.acts or person.has_perm(finding.page.acts)
+        else replace(finding, page=replace(finding.page, words=_LOOK))
+        for finding in findings
+        if person.has_perm(finding.page.permission)
+    ]
+
+
+def of_failure(finder: Finder) -> Finding:
+    """Say that the database did not answer when it was looked for something."""
+    what = finder.name.removeprefix("find_").replace("_", " ")
+    says = f"The database did not answer when it was looked for {what}: what there is of it may be older or newer."
+    return Finding(LOOKING, Severity.WARNING, says, Page("Look at alarms", "backoffice_alarm"), finder.name)
+
+
+recent_work = Recent(find_work)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from backoffice.queue.alarms import recent_pools
-from backoffice.queue.items import list_page
 from chains.catalogue import alias_of
+from foundation.console.links import list_page
 from foundation.kernel.money import EXACT
+from payments.findings.money import recent_pools
 from payments.queries import find_newest_reconciliations
 
 _NOTHING = Decimal(0)

@@ -5,11 +5,11 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
+from backoffice.findings import recent_work, seen_by
 from backoffice.holdings import find_holdings
 from backoffice.pictures import draw_pictures
-from backoffice.queue.items import Item
 from backoffice.rankings import find_top
-from backoffice.work_queue import recent_work, seen_by
+from foundation.findings import Finding
 from foundation.kernel.times import utc_now
 
 _MOST_SHOWN = 99
@@ -18,8 +18,8 @@ _KEPT = "work_of_its_reader"
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add to the front page what waits for its reader, and the pictures."""
-    items = _find_work(request)
-    context |= {"title": "Home", "items": items, "waiting": sum(item.count for item in items)}
+    findings = _find_work(request)
+    context |= {"title": "Home", "findings": findings, "waiting": sum(finding.count for finding in findings)}
     if request.user.has_perm("ledger.view_logentry"):
         now = utc_now()
         context |= {"pictures": draw_pictures(now), "tops": find_top(now.date())}
@@ -30,14 +30,14 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 def badge(request: HttpRequest) -> str:
     """Write how much waits for the reader of a page; nothing if nothing does."""
-    count = sum(item.count for item in _find_work(request))
+    count = sum(finding.count for finding in _find_work(request))
     return "" if not count else str(count) if count <= _MOST_SHOWN else f"{_MOST_SHOWN}+"
 
 
-def _find_work(request: HttpRequest) -> list[Item]:
+def _find_work(request: HttpRequest) -> list[Finding]:
     """Find what waits for a page's reader, once: on the front page as of now, elsewhere as of some seconds ago."""
     if not hasattr(request, _KEPT):
         work = recent_work.read(is_now=request.path_info == reverse("admin:index"))
         setattr(request, _KEPT, seen_by(request.user, work))
-    kept: list[Item] = getattr(request, _KEPT)
+    kept: list[Finding] = getattr(request, _KEPT)
     return kept

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from backoffice.findings import MOST_OF_A_KIND, Finding
+from backoffice.hits import MOST_OF_A_KIND, Hit
 from backoffice.terms import shortened
 from chains.catalogue import alias_of
 from payments.models import Payment
@@ -28,7 +28,7 @@ class Stay(NamedTuple):
     until: datetime | None
 
 
-def find_paid_to(term: str) -> Iterator[Finding]:
+def find_paid_to(term: str) -> Iterator[Hit]:
     """Find the payments to an address, a line for each time in which a payee was registered there."""
     for stay in _find_stays(term):
         rows = _payments_of(stay)
@@ -42,7 +42,7 @@ def find_paid_to(term: str) -> Iterator[Finding]:
             f"{stay.service} was paid at {stay.address} on {alias_of(stay.chain)}{times}: "
             f"{many} {'payment' if count == 1 else 'payments'}, the last one on {last:%Y-%m-%d %H:%M} UTC"
         )
-        yield Finding("Payments", stay.address, words, _list_of(stay))
+        yield Hit("Payments", stay.address, words, _list_of(stay))
 
 
 def _find_stays(term: str) -> list[Stay]:

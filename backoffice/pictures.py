@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from django.db.models import Case, F, QuerySet, Sum, When
 
 from backoffice.models import DailyTotal, RollUp, TotalOf
-from backoffice.queue.items import list_page
 from foundation.console.figures import show_amount
+from foundation.console.links import list_page
 from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from policy.fields import AmountField

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from backoffice.models import DailyTotal
 from backoffice.pictures import DAYS, SPENT, first_day, only_spent, totals_of
-from backoffice.queue.items import list_page
+from foundation.console.links import list_page
 from foundation.kernel.money import EXACT
 
 TOP = 5

@@ -19,7 +19,7 @@ from backoffice.amount_search import (
     find_refusals_of,
     find_withdrawals_of,
 )
-from backoffice.findings import MOST_OF_A_KIND, Finding, page_of, present_entry, present_payment
+from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_payment
 from backoffice.paid_addresses import find_paid_to
 from backoffice.terms import Term, begins, cases, hashed, part, select_transactions, shortened
 from chains.catalogue import CHAINS, alias_of
@@ -39,62 +39,62 @@ class Kind:
     """What can be found: who may see it, and how it is found by a term."""
 
     permission: str
-    find: Callable[[Term], Iterable[Finding]]
+    find: Callable[[Term], Iterable[Hit]]
 
 
-def search(term: str, may: Callable[[str], bool]) -> list[Finding]:
+def search(term: str, may: Callable[[str], bool]) -> list[Hit]:
     """Find what a term names; `may` tells whether the person has a permission. The same row is found once."""
     asked = Term(term.strip())
     if not asked:
         return []
-    found: dict[str, Finding] = {}
+    found: dict[str, Hit] = {}
     for kind in KINDS:
         if may(kind.permission):
-            for finding in kind.find(asked):
-                found.setdefault(finding.url, finding)
+            for hit in kind.find(asked):
+                found.setdefault(hit.url, hit)
     return list(found.values())
 
 
-def _find_payments(term: Term) -> Iterator[Finding]:
+def _find_payments(term: Term) -> Iterator[Hit]:
     for payment in Payment.objects.filter(begins("pay", term)).order_by("-id")[:MOST_OF_A_KIND]:
         yield present_payment(payment)
 
 
-def _find_paid_by_key(term: Term) -> Iterator[Finding]:
+def _find_paid_by_key(term: Term) -> Iterator[Hit]:
     paid = Payment.objects.filter(entry_id__in=term.entries_with_key)
     yield from map(present_payment, paid)
 
 
-def _find_entries(term: Term) -> Iterator[Finding]:
+def _find_entries(term: Term) -> Iterator[Hit]:
     for entry in LogEntry.objects.filter(begins("log", term)).order_by("-id")[:MOST_OF_A_KIND]:
         yield present_entry(entry)
     for entry in LogEntry.objects.filter(pk__in=term.entries_with_key).order_by("-id"):
         yield present_entry(entry, "Idempotency key")
 
 
-def _find_paid_by_tx(term: Term) -> Iterator[Finding]:
+def _find_paid_by_tx(term: Term) -> Iterator[Hit]:
     payments = Payment.objects.filter(settlements__in=select_transactions(term).values("pk")).distinct()
     yield from map(present_payment, payments[:MOST_OF_A_KIND])
 
 
-def _find_transactions(term: Term) -> Iterator[Finding]:
+def _find_transactions(term: Term) -> Iterator[Hit]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
-        yield Finding("Transaction", row.tx, f"{row.state} on {alias_of(row.chain)}", page_of(row))
+        yield Hit("Transaction", row.tx, f"{row.state} on {alias_of(row.chain)}", page_of(row))
 
 
-def _find_agents(term: Term) -> Iterator[Finding]:
+def _find_agents(term: Term) -> Iterator[Hit]:
     for agent in Agent.objects.filter(part("id", term))[:MOST_OF_A_KIND]:
         words = f"{agent.state}, balance {show_amount(agent.balance)} {agent.asset}"
-        yield Finding("Agent", agent.pk, words, page_of(agent))
+        yield Hit("Agent", agent.pk, words, page_of(agent))
 
 
-def _find_keys(term: Term) -> Iterator[Finding]:
+def _find_keys(term: Term) -> Iterator[Hit]:
     for key in ApiKey.objects.filter(begins("key", term) | part("name", term))[:MOST_OF_A_KIND]:
         words = f"{key.name or 'without a name'}, {'revoked' if key.revoked_at else 'not revoked'}"
-        yield Finding("API key", key.pk, words, page_of(key))
+        yield Hit("API key", key.pk, words, page_of(key))
 
 
-def _find_services(term: Term) -> Iterator[Finding]:
+def _find_services(term: Term) -> Iterator[Hit]:
     named = part("id", term) | Q(address__in=cases(term)) | (part("name", term))
     if ends := shortened(term):
         named |= Q(address__istartswith=ends[0], address__iendswith=ends[1])
@@ -102,10 +102,10 @@ def _find_services(term: Term) -> Iterator[Finding]:
         words = (
             f"{service.name}, {service.get_status_display().lower()}, {service.address} on {alias_of(service.chain)}"
         )
-        yield Finding("Payee", service.pk, words, page_of(service))
+        yield Hit("Payee", service.pk, words, page_of(service))
 
 
-def _find_deposits(term: Term) -> Iterator[Finding]:
+def _find_deposits(term: Term) -> Iterator[Hit]:
     newest = Deposit.objects.order_by("-id").values("id")[:_MOST_DEPOSITS]
     by_tx = Q(chain__in=_CHAINS) & hashed(term, "tx")
     by_depositor = Deposit.objects.filter(pk__in=newest, depositor__in=cases(term))
@@ -113,41 +113,41 @@ def _find_deposits(term: Term) -> Iterator[Finding]:
         for row in rows.order_by("-id")[:MOST_OF_A_KIND]:
             amount = f"{show_amount(row.amount)} {row.asset or 'units of an unknown token'}"
             words = f"{amount} from {row.depositor} on {alias_of(row.chain)}; {row.get_state_display().lower()}"
-            yield Finding("Deposit", row.tx, words, page_of(row))
+            yield Hit("Deposit", row.tx, words, page_of(row))
 
 
-def _find_withdrawals(term: Term) -> Iterator[Finding]:
+def _find_withdrawals(term: Term) -> Iterator[Hit]:
     written = cases(term)
     named = begins("wdr", term, "reference") | Q(landed_tx__in=written) | Q(recipient__in=written)
     for row in Withdrawal.objects.filter(named)[:MOST_OF_A_KIND]:
         words = f"{show_amount(row.amount)} {row.asset} to {row.recipient} on {alias_of(row.chain)}; {row.state}"
-        yield Finding("Withdrawal", row.reference, words, page_of(row))
+        yield Hit("Withdrawal", row.reference, words, page_of(row))
 
 
-def _find_outflows(term: Term) -> Iterator[Finding]:
+def _find_outflows(term: Term) -> Iterator[Hit]:
     written = cases(term)
     named = Q(chain__in=_CHAINS) & hashed(term, "tx") | Q(recipient__in=written)
     for row in Outflow.objects.filter(named)[:MOST_OF_A_KIND]:
         words = f"{show_amount(row.amount)} {row.asset or ''} on {alias_of(row.chain)}; {row.state}"
-        yield Finding("Outflow", row.tx, words, page_of(row))
+        yield Hit("Outflow", row.tx, words, page_of(row))
 
 
-def _find_relayers(term: Term) -> Iterator[Finding]:
+def _find_relayers(term: Term) -> Iterator[Hit]:
     for row in Relayer.objects.filter(address__in=cases(term)):
-        yield Finding("Relayer", row.address, f"relayer {row.number} on {alias_of(row.chain)}", page_of(row))
+        yield Hit("Relayer", row.address, f"relayer {row.number} on {alias_of(row.chain)}", page_of(row))
 
 
-def _find_escrows(term: Term) -> Iterator[Finding]:
+def _find_escrows(term: Term) -> Iterator[Hit]:
     for caip2, served in settings.CHAINS.items():
         if served.escrow in cases(term):
             url = reverse("admin:payments_chainstate_change", args=[quote(caip2)])
-            yield Finding("Escrow", served.escrow, f"the escrow on {served.chain.alias}", url)
+            yield Hit("Escrow", served.escrow, f"the escrow on {served.chain.alias}", url)
 
 
-def _find_deliveries(term: Term) -> Iterator[Finding]:
+def _find_deliveries(term: Term) -> Iterator[Hit]:
     found = WebhookDelivery.objects.filter(begins("evt", term, "event_id")).select_related("event")
     for row in found.defer("event__payload")[:MOST_OF_A_KIND]:
-        yield Finding("Webhook", row.pk, f"{row.event.type} for {row.endpoint_id}; {row.state}", page_of(row))
+        yield Hit("Webhook", row.pk, f"{row.event.type} for {row.endpoint_id}; {row.state}", page_of(row))
 
 
 # In the order in which they are shown.

@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from backoffice.amount_search import MOST_REFUSALS, MOST_ROWS, read_amount
-from backoffice.findings import present_entry
+from backoffice.hits import present_entry
 from backoffice.metadata_search import Span, search_metadata
 from backoffice.search import search
 from foundation.console.views import show_page, staff_page
@@ -21,16 +21,16 @@ def search_page(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
     term = request.GET.get("q", "").strip()[:MOST_TYPED]
     before = request.GET.get("before", "")
-    findings = [] if before else search(term, user.has_perm)
+    hits = [] if before else search(term, user.has_perm)
     sees_log = user.has_perm("ledger.view_logentry")
-    is_wanted = bool(term) and sees_log and (not findings or "metadata" in request.GET)
+    is_wanted = bool(term) and sees_log and (not hits or "metadata" in request.GET)
     span = search_metadata(term, before if _ENTRY_ID.fullmatch(before) else None) if is_wanted else None
     return show_page(
         request,
         "console/search.html",
         title="Search",
         term=term,
-        findings=findings,
+        hits=hits,
         sees_log=sees_log,
         amount=not before and read_amount(term),
         most_rows=MOST_ROWS,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from backoffice.findings import MOST_OF_A_KIND
+from backoffice.hits import MOST_OF_A_KIND
 from chains.addresses import RecipientError, read_evm_address
 from foundation.database import reading_connection
 from payments.models import Settlement

@@ -16,7 +16,6 @@ LONGER = {
     "clients/python/allowance_client/payment_models.py::read": "the members of a payment",
     "clients/python/allowance_client/operations.py": "the list of all operations",
     "clients/python/allowance_mcp/tools.py": "the list of all tools",
-    "backoffice/alarms/advice.py": "the advice on each kind of alarm",
     "chains/catalogue.py": "the list of all chains and their tokens",
     "foundation/environment/table.py": "the list of all settings",
     "workshop/localnet/evm/encoding.py::block_rows": "one row for each of the tables of a node",

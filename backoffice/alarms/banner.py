@@ -7,12 +7,12 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 
+from backoffice.findings import FINDERS
 from backoffice.models import Alarm
-from backoffice.queue.items import Severity
-from backoffice.work_queue import FINDERS
+from foundation.findings import Severity
 
 _MOST_SHOWN = 3
-_RANKS = {find.__name__: rank for rank, find in enumerate(FINDERS)}
+_RANKS = {finder.name: rank for rank, finder in enumerate(FINDERS)}
 
 
 @dataclass

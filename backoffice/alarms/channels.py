@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.texts import Line, chat_of, mail_of, subject_of
+from foundation.findings import ADMINISTRATOR, FINANCE, OPERATIONS
 from foundation.mail import MailNotSent, send_mail, sends_mail
 from services.models import Outcome
 from services.webhooks.posting import open_session, post
 from services.webhooks.resolving import CheckedResolver, look_up
 
 EMAIL, URL = "email", "url"
+# The group of Django whose members have the role.
+GROUPS = {FINANCE: "Finance", OPERATIONS: "Operations", ADMINISTRATOR: "Administrator"}
 _TIMEOUT_S = 5.0
 _TROUBLE_LENGTH = 300
 _WORDS = {

@@ -2,8 +2,7 @@
 
 from django.db import transaction
 
-from backoffice.alarms.channels import channels_of
-from backoffice.alarms.roles import GROUPS
+from backoffice.alarms.channels import GROUPS, channels_of
 from backoffice.alarms.telling import tell_as_a_test
 from backoffice.models import Alarm, Notice
 from foundation.kernel.blanks import is_blank

@@ -8,9 +8,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from backoffice.alarms.channels import recipients_of
+from backoffice.alarms.channels import GROUPS, recipients_of
 from backoffice.alarms.operations import try_channels
-from backoffice.alarms.roles import GROUPS
 from backoffice.alarms.sending import MOST_PER_HOUR
 from backoffice.models import Notice, NoticeState
 from foundation.console.views import show_page, staff_page

@@ -13,9 +13,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from backoffice.alarms.advice import advice_on
 from backoffice.alarms.channels import Channel, NotSent, send
 from backoffice.alarms.texts import Line
+from backoffice.findings import find_kind
 from backoffice.models import Notice, NoticeState, Occasion
 from foundation.database import ALARM_LOCK, lock_name
 from foundation.kernel.times import utc_now
@@ -111,7 +111,7 @@ def _line(notice: Notice) -> Line:
 
 def _advice_of(notice: Notice) -> tuple[str, ...]:
     """Say what it means and what to do, unless it is over."""
-    advice = advice_on(notice.alarm.kind, notice.sentence) if notice.alarm else None
-    if advice is None or notice.occasion == Occasion.OVER:
+    kind = find_kind(notice.alarm.kind) if notice.alarm else None
+    if kind is None or notice.occasion == Occasion.OVER:
         return ()
-    return f"What it means: {advice.means}", f"What to do: {advice.to_do}"
+    return f"What it means: {kind.means}", f"What to do: {kind.mend}"

@@ -3,19 +3,21 @@
 from datetime import datetime
 
 from backoffice.alarms.channels import Channel, channels_of
-from backoffice.alarms.roles import roles_of
+from backoffice.findings import find_kind
 from backoffice.models import Alarm, Notice, Occasion
-from backoffice.queue.items import row_page
+from foundation.console.links import row_page
+from foundation.findings import OPERATIONS
 
 
 def tell(alarm: Alarm, occasion: Occasion, now: datetime) -> None:
-    """Let the roles that deal with an alarm be told of it, over all their channels."""
+    """Let the roles whose errand an alarm is be told of it, over all their channels."""
+    kind = find_kind(alarm.kind)
     Notice.objects.bulk_create(
         Notice(
             alarm=alarm, occasion=occasion, sentence=alarm.sentence, url=row_page("backoffice_alarm", alarm.pk),
             role=channel.role, channel=channel.name, made_at=now, next_at=now,
         )
-        for role in roles_of(alarm.kind) for channel in channels_of(role)
+        for role in (kind.told if kind else (OPERATIONS,)) for channel in channels_of(role)
     )  # fmt: skip
     alarm.told_at, alarm.told_count = now, alarm.count
     alarm.save(update_fields=["told_at", "told_count"])

@@ -1,24 +1,16 @@
-"""Look at what the log and the ledger rest on: keys of receipts, comparisons with the chains, open alarms."""
+"""Look at what the log rests on, the keys of receipts, and at open alarms."""
 
 from collections.abc import Iterator
-from datetime import timedelta
-
-from django.conf import settings
 
 from backoffice.models import Alarm
-from backoffice.queue.items import Severity
 from chains.catalogue import alias_of
-from foundation.kernel.times import is_fresh, utc_now
+from foundation.findings import Severity
 from ledger.models import LogEntry
 from ledger.receipts import ReceiptError, receipt, verify
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import ask
-from payments.funding.pools import read_pools
-from payments.models import Verdict
-from payments.queries import find_newest_reconciliations
 from policy.signer import published_keys
 
-_NOT_COMPARED_FOR = timedelta(minutes=10)
 _MOST_ALARMS = 20
 _PUBLISH = (
     "Put the public half of the earlier POLICY_SIGNER_ED25519_KEY into RETIRED_RECEIPT_KEYS: docs/operate/keys.md"
@@ -33,7 +25,7 @@ _KEY_IDS = """
 """
 
 
-def find_unpublished_keys() -> Iterator[Finding]:
+def find_unpublished_keys() -> Iterator[Diagnosis]:
     """Verify an entry of each key that signed the log with the keys that are published."""
     keys = published_keys()["keys"]
     rows = ask(_KEY_IDS)
@@ -51,41 +43,7 @@ def find_unpublished_keys() -> Iterator[Finding]:
         yield ok("receipts", f"Entries of {len(rows)} keys verify with the {len(keys)} that are published.")
 
 
-def find_old_comparisons() -> Iterator[Finding]:
-    """See that each escrow was compared with the ledger lately, and nothing is missing."""
-    newest = {(row.chain, row.asset): row for row in find_newest_reconciliations()}
-    now = utc_now()
-    for caip2, served in settings.CHAINS.items():
-        rows = [newest[caip2, asset] for asset in served.tokens if (caip2, asset) in newest]
-        missing = [f"{row.missing.normalize():f} {row.asset}" for row in rows if row.verdict is Verdict.MISSING]
-        unconfirmed = sum(len(row.unconfirmed) for row in rows)
-        at = max((row.created_at for row in rows), default=None)
-        alias = served.chain.alias
-        if missing or unconfirmed:
-            says = f"Missing: {', '.join(missing) or 'nothing'}; {unconfirmed} settled payments are not confirmed."
-            yield error(alias, says, "python manage.py reconcile: docs/operate/promises-exceed-holdings.md")
-        elif not is_fresh(at, now, _NOT_COMPARED_FOR):
-            since = f"since {at:%Y-%m-%d %H:%M} UTC" if at else "yet"
-            yield error(
-                alias,
-                f"Its escrow was not compared with the ledger {since}.",
-                "Start worker and beat; python manage.py reconcile says why not",
-            )
-        else:
-            yield ok(alias, f"{len(rows)} assets were compared, and nothing is missing.")
-
-
-def find_overdrawn_pools() -> Iterator[Finding]:
-    """See that no more is promised than all escrows hold."""
-    pools = read_pools()
-    for pool in pools:
-        if pool.is_overdrawn:
-            yield error(pool.asset, str(pool), "python manage.py reconcile: docs/operate/promises-exceed-holdings.md")
-    if not any(pool.is_overdrawn for pool in pools):
-        yield ok("promises", "No more is promised than all escrows hold.")
-
-
-def find_open_alarms() -> Iterator[Finding]:
+def find_open_alarms() -> Iterator[Diagnosis]:
     """List the alarms whose cause is still there."""
     alarms = list(Alarm.objects.filter(is_over=False, cleared_at=None).order_by("-id")[:_MOST_ALARMS])
     for alarm in alarms:

@@ -1,4 +1,4 @@
-"""Look at Redis and at the queues that it holds."""
+"""Look at Redis, at the queues that it holds, and at the releases that processes say there they are of."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ from django.conf import settings
 
 from foundation.beat import MOST_WAITING
 from foundation.environment.process_types import SERVERS
+from foundation.heartbeats import read_heartbeats
 from foundation.redis_client import open_redis
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import is_this_machine
 
 PATIENCE_S = 3
@@ -27,7 +28,7 @@ def _info() -> dict[str, Any]:
     return dict(found)
 
 
-def find_unreachable_redis() -> Iterator[Finding]:
+def find_unreachable_redis() -> Iterator[Diagnosis]:
     """Connect to Redis."""
     if not settings.REDIS_URL:
         yield skipped("connection", "There is no REDIS_URL that can be read.")
@@ -43,7 +44,7 @@ def find_unreachable_redis() -> Iterator[Finding]:
         yield ok("connection", f"Redis {info['redis_version']} answers.")
 
 
-def find_unfit_redis() -> Iterator[Finding]:
+def find_unfit_redis() -> Iterator[Diagnosis]:
     """See that Redis is new enough, takes writes, and throws no task away."""
     info = _info()
     version = tuple(int(part) for part in info["redis_version"].split(".")[:2])
@@ -67,7 +68,7 @@ def find_unfit_redis() -> Iterator[Finding]:
     yield from _persistence(info)
 
 
-def _memory(info: dict[str, Any]) -> Iterator[Finding]:
+def _memory(info: dict[str, Any]) -> Iterator[Diagnosis]:
     used, most = info["used_memory"], info.get("maxmemory", 0)
     if most and used > most * _NEARLY_FULL:
         says = f"{used / most:.0%} of maxmemory is used: beyond it no task is taken."
@@ -78,7 +79,7 @@ def _memory(info: dict[str, Any]) -> Iterator[Finding]:
         yield ok("memory", f"{used / 1e6:.0f} MB are used.")
 
 
-def _persistence(info: dict[str, Any]) -> Iterator[Finding]:
+def _persistence(info: dict[str, Any]) -> Iterator[Diagnosis]:
     """Redis has nothing that could be lost, but it stops taking writes where it fails to save them."""
     failed = [name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if info.get(name, "ok") != "ok"]
     if failed:
@@ -95,7 +96,7 @@ def _persistence(info: dict[str, Any]) -> Iterator[Finding]:
         )
 
 
-def find_open_redis() -> Iterator[Finding]:
+def find_open_redis() -> Iterator[Diagnosis]:
     """See that the way to Redis is encrypted and needs a password, unless it is on this machine."""
     parts = urlsplit(settings.REDIS_URL)
     login, _, servers = parts.netloc.rpartition("@")  # several, if they are Sentinels
@@ -116,7 +117,7 @@ def find_open_redis() -> Iterator[Finding]:
         )
 
 
-def find_long_queues() -> Iterator[Finding]:
+def find_long_queues() -> Iterator[Diagnosis]:
     """Count the tasks that wait for each type of worker."""
     client: Any = open_redis(PATIENCE_S)
     lengths: dict[str, int] = {queue: client.llen(queue) for queue in SERVERS}
@@ -128,3 +129,18 @@ def find_long_queues() -> Iterator[Finding]:
         says = f"{length} tasks wait in the queue {queue}: {process} does not take them, or not fast enough."
         found = error if length >= MOST_WAITING else warning
         yield found(queue, says, f"Start {process}, or more of it: docs/operate/processes.md")
+
+
+def find_mixed_versions() -> Iterator[Diagnosis]:
+    """See that all processes are of one release; while one is being deployed, they are not."""
+    alive = [one for one in read_heartbeats() if one.is_lately]
+    versions = sorted({one.version for one in alive})
+    if len(versions) > 1:
+        of = "; ".join(f"{one.process} {one.name}: {one.version}" for one in alive)
+        yield warning(
+            "versions",
+            f"Processes of several releases run. {of}",
+            "Restart those of the earlier one: docs/operate/upgrading.md",
+        )
+    else:
+        yield ok("versions", f"All are of one release{': ' + versions[0] if versions else ''}.")

@@ -8,17 +8,17 @@ from foundation.kernel.times import LARGEST_SKEW, utc_now
 from foundation.redis_client import open_redis
 from ledger.clocks import Reading, find_ahead, read_clocks
 from operators.doctor.broker import PATIENCE_S
-from operators.doctor.findings import Finding, error, ok
+from operators.doctor.diagnoses import Diagnosis, error, ok
 
 _MEND = "Let time be kept on every machine: systemctl enable --now chrony (or systemd-timesyncd)"
 
 
-def find_database_clock() -> Iterator[Finding]:
+def find_database_clock() -> Iterator[Diagnosis]:
     """Compare the database's clock with this machine's."""
     yield _compare("database", read_clocks().skew, "nothing is decided or settled from here: payments get 503")
 
 
-def find_redis_clock() -> Iterator[Finding]:
+def find_redis_clock() -> Iterator[Diagnosis]:
     """Compare Redis' clock with this machine's: keys there live by it."""
     client: Any = open_redis(PATIENCE_S)
     client.ping()
@@ -29,7 +29,7 @@ def find_redis_clock() -> Iterator[Finding]:
     yield _compare("Redis", skew, "messages of its log and ages of its keys cannot be believed")
 
 
-def find_agents_ahead() -> Iterator[Finding]:
+def find_agents_ahead() -> Iterator[Diagnosis]:
     """Find agents whose log is dated in the future because a clock had jumped."""
     reading = read_clocks()
     agents = list(find_ahead(reading.database)[:20])
@@ -43,7 +43,7 @@ def find_agents_ahead() -> Iterator[Finding]:
         yield ok("agents", "No agent's log is dated in the future.")
 
 
-def _compare(whose: str, skew: timedelta, consequence: str) -> Finding:
+def _compare(whose: str, skew: timedelta, consequence: str) -> Diagnosis:
     seconds = skew.total_seconds()
     if abs(skew) <= LARGEST_SKEW:
         return ok(whose, f"Its clock and this machine's differ by {abs(seconds):.1f} s at least.")

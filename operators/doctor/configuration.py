@@ -13,7 +13,7 @@ from django.core.checks import run_checks
 from chains.catalogue import Vm
 from chains.chain_settings import KNOWN
 from foundation.environment.table import find_setting
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 
 _PAGE = "docs/operate/settings.md"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+(?=[ ,])")
@@ -25,7 +25,7 @@ _ENV_FILE = ".env"
 OF_THE_DOCTOR = ("allowance.E002", "allowance.W003", "allowance.W004")
 
 
-def find_faulty_variables() -> Iterator[Finding]:
+def find_faulty_variables() -> Iterator[Diagnosis]:
     """Name the variables that are missing, malformed, or mean nothing."""
     for problem in settings.CONFIGURATION_PROBLEMS:
         named = _NAME.match(problem)
@@ -42,7 +42,7 @@ def _mend(problem: str, name: str) -> str:
     return f"{'Set' if ' is not set' in problem else 'Correct'} {name or 'it'}: {_PAGE} says what it means."
 
 
-def find_misspelt_names() -> Iterator[Finding]:
+def find_misspelt_names() -> Iterator[Diagnosis]:
     """Find names that resemble one of ours and may be another program's, as `DATABSE_URL` does.
 
     Beside the right one, too: whoever corrects the one that is not read changes nothing.
@@ -65,7 +65,7 @@ def _resembles(name: str) -> str | None:
     return next(iter(get_close_matches(name.upper(), close, n=1, cutoff=_CUTOFF_BESIDE)), None)
 
 
-def find_useless_variables() -> Iterator[Finding]:
+def find_useless_variables() -> Iterator[Diagnosis]:
     """Find variables that are set and do nothing, or nothing any more."""
     found = [(name, why) for name, (is_useful, why) in _PURPOSES.items() if os.environ.get(name) and not is_useful()]
     for name, why in found:
@@ -103,7 +103,7 @@ _PURPOSES: dict[str, tuple[Callable[[], bool], str]] = {
 }  # fmt: skip
 
 
-def find_open_env_files() -> Iterator[Finding]:
+def find_open_env_files() -> Iterator[Diagnosis]:
     """See that nobody else reads the files of variables, which hold the keys."""
     paths = {folder.resolve() / _ENV_FILE for folder in (Path.cwd(), settings.BASE_DIR)}
     files = sorted(path for path in paths if path.is_file())
@@ -121,7 +121,7 @@ def find_open_env_files() -> Iterator[Finding]:
         yield ok(_ENV_FILE, "There is none here.")
 
 
-def find_unprotected() -> Iterator[Finding]:
+def find_unprotected() -> Iterator[Diagnosis]:
     """Find what protects people and money and is switched off."""
     if settings.EMBEDDED:
         yield skipped("protection", "EMBEDDED is on: this installation is for development, on this machine.")
@@ -140,7 +140,7 @@ _PROTECTION = {
 }
 
 
-def find_release_warnings() -> Iterator[Finding]:
+def find_release_warnings() -> Iterator[Diagnosis]:
     """Carry out `check --deploy`, as `release` does; what is silenced on record is left out."""
     if settings.CONFIGURATION_PROBLEMS or settings.EMBEDDED:
         yield skipped("check --deploy", "It looks at a configuration that is complete and not for development.")

@@ -6,7 +6,7 @@ from django.apps import apps
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import ask, ask_one, quoted
 
 _SETTINGS_OF_ROLE = """
@@ -18,7 +18,7 @@ _SETTINGS_OF_ROLE = """
 """
 
 
-def find_unreachable_database() -> Iterator[Finding]:
+def find_unreachable_database() -> Iterator[Diagnosis]:
     """Connect to the database."""
     if not connection.settings_dict.get("NAME"):
         yield skipped("connection", "There is no DATABASE_URL that can be read.")
@@ -52,7 +52,7 @@ def _mend(text: str) -> str:
     return next((cure for word, cure in cures.items() if word in text), else_)
 
 
-def find_standby() -> Iterator[Finding]:
+def find_standby() -> Iterator[Diagnosis]:
     """See that the server takes writes."""
     if ask_one("SELECT pg_is_in_recovery()"):
         yield error(
@@ -68,7 +68,7 @@ def find_standby() -> Iterator[Finding]:
         yield ok("primary", "It takes writes.")
 
 
-def find_wrong_encoding() -> Iterator[Finding]:
+def find_wrong_encoding() -> Iterator[Diagnosis]:
     """See that texts of any language can be kept."""
     encoding, name = ask_one("SHOW server_encoding"), connection.settings_dict["NAME"]
     if encoding == "UTF8":
@@ -79,7 +79,7 @@ def find_wrong_encoding() -> Iterator[Finding]:
     yield error("encoding", f"The database is in {encoding}: reasons and names in other letters are refused.", mend)
 
 
-def find_unapplied_migrations() -> Iterator[Finding]:
+def find_unapplied_migrations() -> Iterator[Diagnosis]:
     """Compare the migrations of the database with those of this release."""
     loader = MigrationLoader(connection)
     labels = {config.label for config in apps.get_app_configs()}
@@ -103,7 +103,7 @@ def find_unapplied_migrations() -> Iterator[Finding]:
         yield ok("migrations", "All are applied, and no others.")
 
 
-def find_unsafe_commits() -> Iterator[Finding]:
+def find_unsafe_commits() -> Iterator[Diagnosis]:
     """See that what is committed is on disk."""
     rows = dict(ask("SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", list(_DURABLE)))
     for name, (bad, says) in _DURABLE.items():
@@ -125,7 +125,7 @@ _DURABLE = {
 }
 
 
-def find_deadly_timeouts() -> Iterator[Finding]:
+def find_deadly_timeouts() -> Iterator[Diagnosis]:
     """Find limits of time that end a commit's wait for its standby, after which an answer may be lost."""
     names = ["statement_timeout", "transaction_timeout"]
     rows = ask("SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s) ORDER BY name", names)

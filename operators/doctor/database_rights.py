@@ -7,7 +7,7 @@ from django.apps import apps
 from django.conf import settings
 
 from ledger.apps import FILES as OF_LEDGER
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import ask, ask_one, quoted
 from payments.apps import FILES as OF_PAYMENTS
 from services.apps import FILES as OF_SERVICES
@@ -29,7 +29,7 @@ _TRIGGERS = """
 """
 
 
-def find_missing_rights() -> Iterator[Finding]:
+def find_missing_rights() -> Iterator[Diagnosis]:
     """See that the role may do what migrations and processes do, and not everything."""
     role, schema = ask_one("SELECT current_user"), ask_one("SELECT current_schema()")
     if schema is None:
@@ -48,7 +48,7 @@ def find_missing_rights() -> Iterator[Finding]:
         yield ok("superuser", f"{role} is as much as it has to be.")
 
 
-def _tables(role: str) -> Iterator[Finding]:
+def _tables(role: str) -> Iterator[Diagnosis]:
     """Look at the tables of all models that are there."""
     names = [model._meta.db_table for model in apps.get_models()]
     rows = ask(_RIGHTS, names)
@@ -66,7 +66,7 @@ def _tables(role: str) -> Iterator[Finding]:
         yield ok("tables", f"{role} may read, write and change all {len(rows)}.")
 
 
-def find_changed_functions() -> Iterator[Finding]:
+def find_changed_functions() -> Iterator[Diagnosis]:
     """Compare the functions and triggers of the database with this release's files."""
     texts = [path.read_text() for path in (*OF_LEDGER, *OF_PAYMENTS, *OF_SERVICES, *OF_STAFF)]
     wanted = {name: body for text in texts for name, body in _FUNCTION.findall(text)}
@@ -82,7 +82,7 @@ def find_changed_functions() -> Iterator[Finding]:
     yield from _triggers([found for text in texts for found in _TRIGGER.findall(text)])
 
 
-def _triggers(wanted: list[tuple[str, str]]) -> Iterator[Finding]:
+def _triggers(wanted: list[tuple[str, str]]) -> Iterator[Diagnosis]:
     rows = ask(_TRIGGERS)
     state = {(name, table): enabled for name, table, enabled in rows}
     for name, table in wanted:

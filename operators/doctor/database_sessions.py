@@ -15,7 +15,7 @@ from psycopg import Cursor
 
 from foundation.environment.configuration import Configuration
 from foundation.replica import ALIAS, MOST_BEHIND_S, read_replayed, read_written
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import ask_one, is_this_machine, quoted
 
 # As docs/operate/growing.md counts them: the threads of a web process, and its batches of payments.
@@ -26,7 +26,7 @@ _GROWING = "docs/operate/growing.md"
 _VERIFIED = "verify-full"
 
 
-def find_few_connections() -> Iterator[Finding]:
+def find_few_connections() -> Iterator[Diagnosis]:
     """Compare what one of each process opens with what the server and the role allow."""
     if _is_pooled():
         yield skipped("connections", "A pooler is in between, and shares the server's among all processes.")
@@ -58,7 +58,7 @@ def _is_pooled() -> bool:
     return connection.connection is not None and number != connection.connection.info.backend_pid
 
 
-def find_forgetful_pooler() -> Iterator[Finding]:
+def find_forgetful_pooler() -> Iterator[Diagnosis]:
     """See that prepared statements survive a pooler in transaction mode."""
     if not _is_pooled():
         yield ok("pooler", "There is none.")
@@ -100,13 +100,13 @@ def _second_session() -> Iterator[Any]:
         made.close()
 
 
-def find_open_connection() -> Iterator[Finding]:
+def find_open_connection() -> Iterator[Diagnosis]:
     """See that the way to the database is encrypted and the server proved who it is, unless it is on this machine."""
     for alias in settings.DATABASES:
         yield _tls(alias, "DATABASE_URL" if alias == DEFAULT_DB_ALIAS else "DATABASE_REPLICA_URL")
 
 
-def _tls(alias: str, variable: str) -> Finding:
+def _tls(alias: str, variable: str) -> Diagnosis:
     session: Any = connections[alias]
     session.ensure_connection()
     hosts = str(session.settings_dict.get("HOST", "")).split(",")
@@ -121,7 +121,7 @@ def _tls(alias: str, variable: str) -> Finding:
     return ok(variable, "TLS, and the server's name is verified.")
 
 
-def find_full_disk() -> Iterator[Finding]:
+def find_full_disk() -> Iterator[Diagnosis]:
     """Tell how much room the database has, where that can be known from here."""
     folder = Path(_data_folder() or "/nowhere")
     try:
@@ -144,7 +144,7 @@ def _data_folder() -> str | None:
     )
 
 
-def find_useless_replica() -> Iterator[Finding]:
+def find_useless_replica() -> Iterator[Diagnosis]:
     """See that the replica is one of this primary's, and at most some seconds behind."""
     if ALIAS not in settings.DATABASES:
         yield ok("replica", "None is configured.")

@@ -7,15 +7,12 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.mail import get_connection
 
-from backoffice.alarms.channels import channels_of
-from backoffice.alarms.roles import GROUPS
-from foundation.kernel.times import utc_now
+from backoffice.alarms.channels import GROUPS, channels_of
 from foundation.mail import sends_mail
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from operators.doctor.looking import reading
 from services.models import RECEIVES_EVENTS, Outcome, WebhookEndpoint
 from services.webhooks.posting import find_obstacle, open_session
-from services.webhooks.queries import read_totals
 from services.webhooks.resolving import CheckedResolver, look_up
 
 _PATIENCE_S = 5
@@ -23,7 +20,7 @@ _MOST_HOSTS = 20
 _EGRESS = "Open the way for webhooks: its DNS, and outgoing connections to port 443; docs/operate/processes.md"
 
 
-def find_closed_ways_to_payees() -> Iterator[Finding]:
+def find_closed_ways_to_payees() -> Iterator[Diagnosis]:
     """Open, and close, a connection to each payee's receiver, as far as events may go there."""
     with reading():
         endpoints = WebhookEndpoint.objects.filter(RECEIVES_EVENTS, disabled_at=None).select_related("service")
@@ -50,25 +47,7 @@ def _try(url: str) -> str:
     return "" if obstacle is None else obstacle[1]
 
 
-def find_overdue_deliveries() -> Iterator[Finding]:
-    """Find deliveries that no process takes, and receivers that fail."""
-    totals = read_totals(utc_now())
-    if totals.overdue:
-        yield error(
-            "deliveries",
-            f"{totals.overdue} are overdue: no process takes them.",
-            "Start webhooks and beat: docs/operate/processes.md",
-        )
-    else:
-        yield ok("deliveries", f"{totals.waiting} wait, none is overdue.")
-    if totals.failing or totals.disabled:
-        says = f"{totals.failing} receivers fail, {totals.disabled} are disabled for it."
-        yield warning("endpoints", says, "python manage.py webhooks names them; tell the payees")
-    else:
-        yield ok("endpoints", "None fails.")
-
-
-def find_deaf_mail_server() -> Iterator[Finding]:
+def find_deaf_mail_server() -> Iterator[Diagnosis]:
     """Connect to the mail server and sign in; no mail is sent."""
     if not sends_mail():
         yield skipped("mail server", "EMAIL_URL is not set: no e-mail is sent.")
@@ -85,7 +64,7 @@ def find_deaf_mail_server() -> Iterator[Finding]:
         mail.close()
 
 
-def find_deaf_channels() -> Iterator[Finding]:
+def find_deaf_channels() -> Iterator[Diagnosis]:
     """Connect to the URLs that notices go to."""
     for role, url in settings.NOTICE_URLS.items():
         trouble = _try(url)
@@ -98,7 +77,7 @@ def find_deaf_channels() -> Iterator[Finding]:
         yield skipped("channels", "NOTICE_URLS is not set.")
 
 
-def find_untold_roles() -> Iterator[Finding]:
+def find_untold_roles() -> Iterator[Diagnosis]:
     """Find roles that nobody is told alarms of."""
     for role, group in GROUPS.items():
         if channels_of(role):

@@ -1,7 +1,6 @@
-"""Look at the escrow of each chain: its roles, tokens and caps, who has its keys, and whether signing goes on there."""
+"""Look at the escrow of each chain: its roles, tokens and caps, and who has its keys."""
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from django.conf import settings
 
@@ -10,12 +9,10 @@ from chains.evm.adapter import EvmChain
 from chains.evm.daily_caps import read_daily_caps
 from chains.port import ChainUnavailable
 from foundation.kernel.money import format_amount
-from foundation.kernel.times import is_fresh, utc_now
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, diagnosis_of, error, ok, warning
 from operators.doctor.looking import reading
-from payments.models import ChainState
+from payments.findings.chains import of_assets, of_mismatch
 from payments.settling.relayers import find_rotation
-from policy.models import SignerSwitch
 from services.served_chains import make_chain
 
 _LITTLE = 10  # a tenth of the cap
@@ -33,7 +30,7 @@ _MENDS = {
 }
 
 
-def find_escrow_differences() -> Iterator[Finding]:
+def find_escrow_differences() -> Iterator[Diagnosis]:
     """Compare each escrow with the configuration, as `manage.py chains` does."""
     for caip2, served in settings.CHAINS.items():
         adapter, subject = make_chain(caip2), f"{served.chain.alias}, escrow"
@@ -46,13 +43,13 @@ def find_escrow_differences() -> Iterator[Finding]:
             yield error(subject, f"The escrow cannot be looked at: {trouble}", "See what is wrong with its nodes")
             continue
         for sentence in mismatches:
-            yield error(subject, f"{sentence} Nothing is paid there.", _mend(sentence, served))
+            yield diagnosis_of(of_mismatch(caip2, sentence), _mend(sentence, served))
         for sentence in [one for one in inspection.find_foreign() if one not in mismatches]:
             yield error(subject, f"{sentence} No release passes.", _mend(sentence, served))
         if not mismatches:
             yield ok(subject, "The escrow and its roles are what is configured.")
-            yield from _token_findings(inspection.find_objections(), served)
-            yield from _escrow_findings(adapter, served) if isinstance(adapter, EvmChain) else ()
+            yield _of_tokens(caip2, inspection.find_objections(), served)
+            yield from _of_escrow(adapter, served) if isinstance(adapter, EvmChain) else ()
 
 
 def _mend(sentence: str, served: ServedChain) -> str:
@@ -60,16 +57,15 @@ def _mend(sentence: str, served: ServedChain) -> str:
     return form.format(alias=served.chain.alias, variables=served.chain.variables)
 
 
-def _token_findings(objections: Sequence[str], served: ServedChain) -> Iterator[Finding]:
+def _of_tokens(caip2: str, objections: Sequence[str], served: ServedChain) -> Diagnosis:
     """Name the assets that are not paid with; the others are."""
-    subject = f"{served.chain.alias}, tokens"
-    for sentence in objections:
-        yield warning(subject, f"Not paid with: {sentence}", _mend(sentence, served))
     if not objections:
-        yield ok(subject, f"All {len(served.tokens)} can be paid with.")
+        return ok(f"{served.chain.alias}, tokens", f"All {len(served.tokens)} can be paid with.")
+    found = of_assets(caip2, objections, is_paying=len(objections) < len(served.tokens))
+    return diagnosis_of(found, "; ".join(dict.fromkeys(_mend(sentence, served) for sentence in objections)))
 
 
-def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Finding]:
+def _of_escrow(adapter: EvmChain, served: ServedChain) -> Iterator[Diagnosis]:
     """Look at who owns an EVM escrow, and what it may still pay today."""
     alias = served.chain.alias
     if served.owner is None and not served.chain.is_test:
@@ -83,32 +79,3 @@ def _escrow_findings(adapter: EvmChain, served: ServedChain) -> Iterator[Finding
             yield warning(subject, says, mend)
         else:
             yield ok(subject, f"{format_amount(cap.left)} of {format_amount(cap.most)} may still be paid today.")
-
-
-def find_stopped_signing() -> Iterator[Finding]:
-    """Find what was stopped, by a person or by an alarm, and chains that nobody watches."""
-    switch = SignerSwitch.objects.first()
-    if switch is None or not switch.is_signing:
-        by = f" {switch.changed_by} stopped it." if switch and switch.changed_by else ""
-        yield error("policy signer", f"It is out of service: nothing is paid.{by}", "python manage.py start_signing")
-    else:
-        yield ok("policy signer", "It is in service.")
-    states = ChainState.objects.in_bulk(list(settings.CHAINS))
-    for caip2, served in settings.CHAINS.items():
-        yield _of_state(served, states.get(caip2))
-
-
-def _of_state(served: ServedChain, state: ChainState | None) -> Finding:
-    alias, longest = served.chain.alias, timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
-    subject = f"{alias}, signing"
-    if state is not None and state.stopped_reason:
-        mend = f"Once the cause is gone: python manage.py start_chain {alias}; docs/operate/failures.md"
-        return error(subject, f"Signing is stopped on it: {state.stopped_reason}", mend)
-    if state is None or not is_fresh(state.observed_at, utc_now(), longest):
-        since = f"since {state.observed_at:%Y-%m-%d %H:%M} UTC" if state else "yet"
-        mend = "Start worker and beat; if they run, see its nodes above, and the worker's log"
-        return error(subject, f"No worker has observed it {since}: payments there get 503.", mend)
-    if state.mismatch:
-        says = f"When a worker last looked, it was not what is configured: {state.mismatch}"
-        return error(subject, says, "python manage.py chains; a worker looks again within a minute")
-    return ok(subject, "It is observed, and signing goes on.")

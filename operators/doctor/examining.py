@@ -9,28 +9,28 @@ from django.db import DatabaseError
 
 from chains.port import ChainUnavailable
 from foundation.telemetry.known_secrets import hide_in_line
-from operators.doctor.findings import Check, Finding, Part, State, error, skipped
+from operators.doctor.diagnoses import Check, Diagnosis, Part, State, error, skipped
 from operators.doctor.looking import reading
 
 _LOOK_AGAIN = "Run the doctor again."
 
 
-def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tuple[Check, Finding]]:
-    """Carry out the checks of some areas, by default of all, and what they rest on. No finding holds a secret."""
+def examine(checks: Sequence[Check], areas: Collection[str] = ()) -> Iterator[tuple[Check, Diagnosis]]:
+    """Carry out the checks of some areas, by default of all, and what they rest on. No diagnosis holds a secret."""
     away: set[Part] = set()
     for check in checks:
         is_asked = not areas or check.area in areas
         if not is_asked and check.gives is None:
             continue
-        for finding in _carry_out(check, away):
-            if check.gives and finding.state in (State.ERROR, State.SKIPPED):
+        for diagnosis in _carry_out(check, away):
+            if check.gives and diagnosis.state in (State.ERROR, State.SKIPPED):
                 away.add(check.gives)
             if is_asked:
-                says, mend = hide_in_line(finding.says), hide_in_line(finding.mend)
-                yield check, Finding(hide_in_line(finding.subject), finding.state, says, mend)
+                says, mend = hide_in_line(diagnosis.says), hide_in_line(diagnosis.mend)
+                yield check, Diagnosis(hide_in_line(diagnosis.subject), diagnosis.state, says, mend)
 
 
-def _carry_out(check: Check, away: set[Part]) -> Iterator[Finding]:
+def _carry_out(check: Check, away: set[Part]) -> Iterator[Diagnosis]:
     if missing := sorted(check.needs & away):
         yield skipped(check.looks_at, f"Not looked at without the {' and the '.join(missing)}.")
         return

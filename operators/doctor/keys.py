@@ -11,7 +11,7 @@ from django.conf import settings
 
 from foundation.environment.casts import Key
 from foundation.environment.table import SETTINGS
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 
 # Earlier keys are set only while `rotate_keys` exchanges them.
 _KEYS = ("SECRET_KEY", *(one.name for one in SETTINGS if isinstance(one.cast, Key) and not one.name.startswith("OLD_")))
@@ -25,7 +25,7 @@ _PUBLISHED = Path(__file__).with_name("known_keys.txt")
 _MAKE = "python manage.py rotate_keys exchanges keys in use: docs/operate/keys.md"
 
 
-def find_equal_keys() -> Iterator[Finding]:
+def find_equal_keys() -> Iterator[Diagnosis]:
     """Find keys that are one and the same: whoever steals one has both, and either alone would move money."""
     parts = {name: _parts(name) for name in _KEYS if os.environ.get(name)}
     equal = [pair for pair in combinations(parts, 2) if parts[pair[0]] & parts[pair[1]] and pair not in _MAY_BE_EQUAL]
@@ -39,7 +39,7 @@ def find_equal_keys() -> Iterator[Finding]:
         yield ok("equal keys", "No two keys are the same.")
 
 
-def find_known_keys() -> Iterator[Finding]:
+def find_known_keys() -> Iterator[Diagnosis]:
     """Find keys that can be guessed: of the embedded mode, of public tools, or hardly random."""
     names = [name for name in _KEYS if os.environ.get(name)]
     found = [(name, why) for name in names if (why := _why_known(name))]

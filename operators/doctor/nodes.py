@@ -15,9 +15,8 @@ from chains.rpc.agreement import find_agreed
 from chains.rpc.transport import Connection, NodeAway
 from chains.solana import node_health as of_solana
 from foundation.kernel.times import LARGEST_SKEW, utc_now
-from operators.doctor.findings import Finding, error, ok, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, warning
 from operators.doctor.looking import is_this_machine
-from payments.queries import find_contradicting_nodes
 
 _VMS: dict[Vm, ModuleType] = {Vm.EVM: of_evm, Vm.SOLANA: of_solana}
 # A chain may be quiet; one whose newest block is older has stopped, or the node has.
@@ -31,7 +30,7 @@ _MOST_AHEAD = timedelta(seconds=15) + LARGEST_SKEW
 _FEWEST_AGREEING = 2
 
 
-def find_faulty_nodes() -> Iterator[Finding]:
+def find_faulty_nodes() -> Iterator[Diagnosis]:
     """Ask each node for its chain, its newest and its final block, and whether it keeps the state of that."""
     for served in settings.CHAINS.values():
         for number, url in enumerate(served.rpc_urls, 1):
@@ -54,7 +53,7 @@ def _read_health(served: ServedChain, url: str) -> tuple[NodeHealth, float]:
     return _VMS[served.chain.vm].read_health(Connection(url), served), monotonic() - began
 
 
-def find_open_ways() -> Iterator[Finding]:
+def find_open_ways() -> Iterator[Diagnosis]:
     """Find nodes elsewhere that are spoken to without TLS: whoever sits between is believed instead of them."""
     ways = [
         (served, number, url) for served in settings.CHAINS.values() for number, url in enumerate(served.rpc_urls, 1)
@@ -75,7 +74,7 @@ def _replace(served: ServedChain, number: int) -> str:
     return f"Correct or replace address {number} of {served.chain.variables}_RPC_URLS: docs/operate/stuck-chain.md"
 
 
-def _of_health(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Finding:
+def _of_health(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Diagnosis:
     lag = utc_now() - health.newest_at
     if lag < -_MOST_AHEAD:
         ahead = f"{-lag.total_seconds():.0f} s in the future"
@@ -87,7 +86,7 @@ def _of_health(subject: str, served: ServedChain, health: NodeHealth, replace: s
     return _of_final(subject, served, health, replace)
 
 
-def _of_final(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Finding:
+def _of_final(subject: str, served: ServedChain, health: NodeHealth, replace: str) -> Diagnosis:
     variables = served.chain.variables
     if health.final is None or health.final_at is None:
         says = "It does not tell which block is final: no payment is settled by its word."
@@ -107,7 +106,7 @@ def _age(age: timedelta) -> str:
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"  # noqa: PLR2004 - two minutes
 
 
-def find_disagreeing_nodes() -> Iterator[Finding]:
+def find_disagreeing_nodes() -> Iterator[Diagnosis]:
     """See that all nodes of a chain have the same final block, at the height of the one that is most behind."""
     for served in settings.CHAINS.values():
         subject = f"{served.chain.alias}, agreement"
@@ -115,17 +114,7 @@ def find_disagreeing_nodes() -> Iterator[Finding]:
         yield ok(subject, "It has one node, whose word counts.") if is_alone else _compare(subject, served)
 
 
-def find_recorded_contradictions() -> Iterator[Finding]:
-    """Find the nodes that workers have caught saying otherwise than the others within the last hour."""
-    found = find_contradicting_nodes(utc_now())
-    for one in found:
-        subject, says = f"{one.alias}, node {one.number} of {one.count}", f"{one} It last did at {one.at:%H:%M:%S} UTC."
-        yield warning(subject, says, "Compare it with the others, and replace it: docs/operate/lying-provider.md")
-    if not found:
-        yield ok("contradictions", "No worker has noticed any within the last hour.")
-
-
-def _compare(subject: str, served: ServedChain) -> Finding:
+def _compare(subject: str, served: ServedChain) -> Diagnosis:
     reader = _VMS[served.chain.vm]
     nodes = {number: Connection(url) for number, url in enumerate(served.rpc_urls, 1)}
     final = {

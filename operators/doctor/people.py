@@ -6,14 +6,14 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from foundation.kernel.times import utc_now
-from operators.doctor.findings import Finding, error, ok, skipped, warning
+from operators.doctor.diagnoses import Diagnosis, error, ok, skipped, warning
 from staff.independence import MAKE_ADMINISTRATOR, administrators, has_two_independent, read_hands
 from staff.sign_in.codes import has_authenticator
 
 _MAKE = f"python {MAKE_ADMINISTRATOR}"
 
 
-def find_missing_administrators() -> Iterator[Finding]:
+def find_missing_administrators() -> Iterator[Diagnosis]:
     """See that somebody decides about accounts, and two who are independent where one may not decide alone."""
     count = administrators().count()
     if not count:
@@ -28,7 +28,7 @@ def find_missing_administrators() -> Iterator[Finding]:
         yield ok("administrators", f"There are {count}.")
 
 
-def find_accounts_in_hand() -> Iterator[Finding]:
+def find_accounts_in_hand() -> Iterator[Diagnosis]:
     """Find accounts that another person could use, too: they are no second person of each other."""
     if not settings.FOUR_EYES:
         yield skipped("accounts in hand", "FOUR_EYES is off: one person is enough for everything.")
@@ -44,7 +44,7 @@ def find_accounts_in_hand() -> Iterator[Finding]:
         yield ok("accounts in hand", "There is none.")
 
 
-def find_missing_second_factors() -> Iterator[Finding]:
+def find_missing_second_factors() -> Iterator[Diagnosis]:
     """Find administrators whom a password alone would let in."""
     found = [user for user in administrators().order_by("username") if not has_authenticator(user)]
     for user in found:

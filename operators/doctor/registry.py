@@ -1,5 +1,6 @@
 """The table of all checks, in the order in which they are carried out. docs/operate/doctor.md has the same."""
 
+from foundation.silent_processes import find_silent_processes
 from operators.doctor import (
     books,
     broker,
@@ -14,9 +15,12 @@ from operators.doctor import (
     keys,
     nodes,
     people,
-    processes,
 )
-from operators.doctor.findings import Check, Part
+from operators.doctor.diagnoses import Check, Part, found_by
+from payments.findings.chains import find_lying_nodes, find_troubles_of_chains
+from payments.findings.money import find_overdrawn_pools, find_troubles_of_comparisons, find_unknown_outflows
+from policy.findings import find_signer_out_of_service
+from services.findings import find_failing_webhooks
 
 _DATABASE, _TABLES = frozenset({Part.DATABASE}), frozenset({Part.DATABASE, Part.TABLES})
 _REDIS = frozenset({Part.REDIS})
@@ -50,17 +54,36 @@ CHECKS = (
     Check("clocks", "the database's clock", clocks.find_database_clock, _DATABASE),
     Check("clocks", "Redis' clock", clocks.find_redis_clock, _REDIS),
     Check("clocks", "entries dated in the future", clocks.find_agents_ahead, _TABLES),
-    Check("processes", "signs of life", processes.find_silent_processes, _REDIS),
-    Check("processes", "versions", processes.find_mixed_versions, _REDIS),
+    Check(
+        "processes", "signs of life",
+        found_by(find_silent_processes, subject="processes", fine="Each type gives signs of life, and beat runs once."),
+        _REDIS,
+    ),
+    Check("processes", "versions", broker.find_mixed_versions, _REDIS),
     Check("chains", "TLS on the ways to nodes", nodes.find_open_ways),
     Check("chains", "each node: chain, newest and final block, state", nodes.find_faulty_nodes),
     Check("chains", "whether nodes agree", nodes.find_disagreeing_nodes),
-    Check("chains", "nodes that contradicted the others lately", nodes.find_recorded_contradictions, _TABLES),
+    Check(
+        "chains", "nodes that contradicted the others lately",
+        found_by(find_lying_nodes, subject="contradictions", fine="No worker has noticed any within the last hour."),
+        _TABLES,
+    ),
     Check("chains", "escrows: owner, roles, tokens, caps", escrows.find_escrow_differences, _TABLES, asks_others=True),
-    Check("chains", "gas money, and how long it lasts", gas.find_short_relayers, _TABLES, asks_others=True),
-    Check("chains", "whether signing goes on", escrows.find_stopped_signing, _TABLES),
+    Check("chains", "gas money, and how long it lasts", gas.find_gas_money, _TABLES, asks_others=True),
+    Check(
+        "chains", "whether signing goes on",
+        found_by(
+            find_signer_out_of_service, find_troubles_of_chains,
+            subject="signing", fine="It goes on, and each chain is observed.",
+        ),
+        _TABLES,
+    ),
     Check("webhooks", "the way to payees' receivers", egress.find_closed_ways_to_payees, _TABLES, asks_others=True),
-    Check("webhooks", "deliveries that are overdue", egress.find_overdue_deliveries, _TABLES),
+    Check(
+        "webhooks", "deliveries that are overdue",
+        found_by(find_failing_webhooks, subject="deliveries", fine="None is overdue, and no endpoint fails."),
+        _TABLES,
+    ),
     Check("notices", "the mail server", egress.find_deaf_mail_server),
     Check("notices", "the URLs of channels", egress.find_deaf_channels),
     Check("notices", "roles that nobody tells", egress.find_untold_roles, _TABLES),
@@ -68,8 +91,21 @@ CHECKS = (
     Check("staff", "accounts in another person's hand", people.find_accounts_in_hand, _TABLES),
     Check("staff", "second factors", people.find_missing_second_factors, _TABLES),
     Check("books", "keys that signed the log", books.find_unpublished_keys, _TABLES),
-    Check("books", "comparisons with the chains", books.find_old_comparisons, _TABLES),
-    Check("books", "promises beside holdings", books.find_overdrawn_pools, _TABLES),
+    Check(
+        "books", "comparisons with the chains",
+        found_by(find_troubles_of_comparisons, subject="comparisons", fine="Each is new, and nothing is missing."),
+        _TABLES,
+    ),
+    Check(
+        "books", "promises beside holdings",
+        found_by(find_overdrawn_pools, subject="promises", fine="No more is promised than all escrows hold."),
+        _TABLES,
+    ),
+    Check(
+        "books", "what left the escrows",
+        found_by(find_unknown_outflows, subject="outflows", fine="Each outflow is booked."),
+        _TABLES,
+    ),
     Check("books", "open alarms", books.find_open_alarms, _TABLES),
-)
+)  # fmt: skip
 AREAS = tuple(dict.fromkeys(check.area for check in CHECKS))

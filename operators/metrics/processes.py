@@ -9,12 +9,12 @@ from prometheus_client.core import Metric
 from redis import RedisError
 
 from backoffice.models import Alarm
-from backoffice.queue.items import Severity
 from foundation.environment.process_types import SERVERS, ProcessType
+from foundation.findings import Severity
 from foundation.heartbeats import Heartbeat, read_heartbeats
 from foundation.redis_client import open_redis
 from operators.metrics.families import Labels, make_gauge
-from payments.queries import find_unready
+from payments.findings.readiness import find_unready
 
 _TYPES = [(kind,) for kind in ProcessType if kind is not ProcessType.COMMAND]
 _QUEUES = [(queue,) for queue in SERVERS]

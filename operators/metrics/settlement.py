@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
 from operators.metrics.families import age_s, assets_of_chains, chains, make_gauge, nodes
+from payments.findings.chains import MISMATCH, STOPPED, find_troubles_of_chains
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.queries import find_assets_on_chains, find_contradicting_nodes
@@ -26,20 +27,18 @@ def read_settlement(now: datetime) -> Iterator[Metric]:
 def _chains(now: datetime) -> Iterator[Metric]:
     states = [((alias_of(state.chain),), state) for state in ChainState.objects.order_by("chain")]
     labels, always = ("chain",), chains()
-    served = ((of, of in always) for of in {*always, *(of for of, _ in states)})
-    yield make_gauge("chain_served", "1 while the chain is served.", labels, sorted(served))
-    yield make_gauge(
-        "chain_stopped", "1 while signing is stopped on the chain.",
-        labels, ((of, state.stopped_reason != "") for of, state in states), always,
-    )  # fmt: skip
-    yield make_gauge(
-        "chain_mismatched", "1 while the chain does not match its configuration.",
-        labels, ((of, state.mismatch != "") for of, state in states), always,
-    )  # fmt: skip
+    known = sorted({*always, *(of for of, _ in states)})
+    yield make_gauge("chain_served", "1 while the chain is served.", labels, ((of, of in always) for of in known))
+    found = {(alias_of(one.subject), one.kind.name) for one in find_troubles_of_chains()}
+    for name, help_text, kind in (
+        ("chain_stopped", "1 while signing is stopped on the chain.", STOPPED),
+        ("chain_mismatched", "1 while the chain does not match its configuration.", MISMATCH),
+    ):
+        yield make_gauge(name, help_text, labels, (((of,), (of, kind.name) in found) for (of,) in known))
     yield make_gauge(
         "asset_out_of_service", "1 while the asset is not paid with on the chain, though nobody has left it out.",
         ("chain", "asset"),
-        (((one.alias, one.asset), one.objection != "" and not one.is_left_out) for one in find_assets_on_chains()),
+        (((one.alias, one.asset), one.is_out_of_service) for one in find_assets_on_chains()),
         assets_of_chains(),
     )  # fmt: skip
     yield make_gauge(

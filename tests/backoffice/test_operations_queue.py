@@ -1,23 +1,25 @@
 """Chains that nobody observes, relayers without gas money and sign-ins that are locked out stand in the work queue."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
 from django.conf import settings as django_settings
 
-from backoffice.queue.items import Item
-from backoffice.queue.operations import find_short_relayers, find_unseen_chains
-from backoffice.queue.sign_ins import find_lock_outs
+from foundation.findings import Finding
 from foundation.kernel.times import utc_now
+from payments.findings.chains import find_troubles_of_chains
+from payments.findings.relayers import find_short_relayers
 from payments.models import ChainState, Relayer
 from staff.audit import record
+from staff.findings import find_lock_outs
 from staff.models import AuditEntry
 from tests.support.local_ids import LOCALNET
 
 pytestmark = pytest.mark.django_db
 
 
-def of(chain: str, items: list[Item]) -> list[Item]:
+def of(chain: str, items: Iterable[Finding]) -> list[Finding]:
     return [item for item in items if item.subject == chain]
 
 
@@ -26,15 +28,15 @@ def test_a_chain_is_found_once_its_state_is_too_old_to_pay(seconds, is_found):
     age = timedelta(seconds=django_settings.CHAIN_STATE_MAX_AGE_S + 60 * seconds)
     ChainState.objects.filter(chain=LOCALNET).update(observed_at=utc_now() - age)
 
-    found = of(LOCALNET, find_unseen_chains())
+    found = of(LOCALNET, find_troubles_of_chains())
 
-    assert [item.sentence.startswith("evm-localnet is not observed") for item in found] == [True] * is_found
+    assert [item.says.startswith("evm-localnet is not observed") for item in found] == [True] * is_found
 
 
 def test_a_chain_that_was_never_observed_is_found():
     ChainState.objects.filter(chain=LOCALNET).delete()
 
-    (item,) = of(LOCALNET, find_unseen_chains())
+    (item,) = of(LOCALNET, find_troubles_of_chains())
 
     assert (item.severity, item.since) == ("error", None)
 
@@ -52,9 +54,12 @@ def test_relayers_short_of_gas_money_are_counted_and_none_left_is_worse():
 
     assert (some.count, some.severity) == (1, "warning")
     assert (every.count, every.severity) == (relayers.count(), "error")
-    assert "nothing is paid there" in every.sentence
+    assert "nothing is paid there" in every.says
     relayers.update(is_enabled=False)
-    assert of(LOCALNET, find_short_relayers()) == []
+    (none,) = of(LOCALNET, find_short_relayers())
+    assert (none.says, none.severity) == (
+        "evm-localnet: no relayer is in rotation: nothing is paid there.", "error"
+    )  # fmt: skip
 
 
 def test_people_who_are_locked_out_are_named_for_as_long_as_they_are():
@@ -63,9 +68,9 @@ def test_people_who_are_locked_out_are_named_for_as_long_as_they_are():
 
     (item,) = find_lock_outs()
 
-    assert (item.count, item.permission) == (2, "staff.view_auditentry")
-    assert item.sentence == "2 sign-ins are locked out after wrong passwords or codes: kim, unknown name."
-    assert item.url == "/console/staff/auditentry/?action=person.locked_out"
+    assert (item.count, item.page.permission) == (2, "staff.view_auditentry")
+    assert item.says == "2 sign-ins are locked out after wrong passwords or codes: kim, unknown name."
+    assert item.page.url == "/console/staff/auditentry/?action=person.locked_out"
 
 
 def test_nobody_is_locked_out_for_ever(settings):
@@ -73,4 +78,4 @@ def test_nobody_is_locked_out_for_ever(settings):
     assert AuditEntry.objects.filter(action="person.locked_out").exists()
     settings.AXES_COOLOFF_TIME = timedelta(0)
 
-    assert find_lock_outs() == []
+    assert list(find_lock_outs()) == []

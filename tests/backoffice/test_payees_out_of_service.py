@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from backoffice.alarms.looking import look
-from backoffice.alarms.roles import roles_of
 from backoffice.models import Alarm, Notice, Occasion
-from backoffice.queue.payees import find_payees_out_of_service
+from foundation.findings import Finder
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.key_operations import create_api_key
@@ -21,6 +20,7 @@ from services.operations import (
     reject_service,
     reopen_service,
 )
+from services.payees_out_of_service import PAYEES, find_payees_out_of_service
 from tests.support.factories import make_service, new_address
 
 pytestmark = pytest.mark.django_db
@@ -56,9 +56,9 @@ def test_it_says_which_payee_who_changed_what_and_since_when_nobody_is_paid(key)
 
     item = only()
     at = moved.registrations.first().registered_at
-    assert (item.kind, item.subject, item.severity, item.since) == ("payees", key.pk, "error", at)
-    assert item.url.endswith(f"/services/service/{service.pk.replace('-', '_2D')}/change/") or service.pk in item.url
-    assert item.sentence == (
+    assert (item.kind.name, item.subject, item.severity, item.since) == ("payees", key.pk, "error", at)
+    assert item.page.key == service.pk
+    assert item.says == (
         f"Payee {service.pk} is out of service: the API key “Shop's robot” ({key.pk}) changed its recipient from "
         f"{service.canonical_recipient} to {moved.canonical_recipient} at {at:%Y-%m-%d %H:%M} UTC. Nobody is paid "
         "there until somebody approves it."
@@ -73,10 +73,9 @@ def test_a_changed_asset_and_webhook_are_named_and_of_a_url_its_host_alone(key):
     )
 
     assert (
-        "changed its asset from USDC to EURC and its webhook URL from hooks.example.com to a.example at"
-        in only().sentence
+        "changed its asset from USDC to EURC and its webhook URL from hooks.example.com to a.example at" in only().says
     )
-    assert "secret" not in only().sentence
+    assert "secret" not in only().says
 
 
 def test_further_changes_are_counted_and_the_first_one_stays_the_moment_and_the_key(key):
@@ -89,14 +88,14 @@ def test_further_changes_are_counted_and_the_first_one_stays_the_moment_and_the_
     item = only()
 
     assert (item.count, item.since) == (3, first.registered_at)
-    assert f"({key.pk}) changed it, and it was changed back, at" in item.sentence
-    assert "2 changes followed." in item.sentence
+    assert f"({key.pk}) changed it, and it was changed back, at" in item.says
+    assert "2 changes followed." in item.says
 
 
 def test_nobody_s_registration_is_told_as_such():
     move(make_service())
 
-    assert "somebody unknown changed its recipient" in only().sentence
+    assert "somebody unknown changed its recipient" in only().says
 
 
 # --- What is no payee out of service
@@ -105,7 +104,7 @@ def test_a_new_payee_and_a_new_name_put_nothing_out_of_service(key):
     make_service(approved=False)
     register_service(Registration(service.pk, "Another name", service.recipient, Asset.USDC), key_id=key.pk)
 
-    assert find_payees_out_of_service() == []
+    assert list(find_payees_out_of_service()) == []
 
 
 @pytest.mark.parametrize("decide", [disable_service, reject_service])
@@ -115,7 +114,7 @@ def test_what_nobody_could_be_paid_by_anyway_is_none(decide):
 
     move(service)
 
-    assert find_payees_out_of_service() == []
+    assert list(find_payees_out_of_service()) == []
 
 
 def test_it_is_over_once_somebody_has_decided_either_way(key):
@@ -127,10 +126,10 @@ def test_it_is_over_once_somebody_has_decided_either_way(key):
     approve_service(approved.pk, by="ann")
     reject_service(rejected.pk, by="ann", reason="A thief's.")
 
-    assert find_payees_out_of_service() == []
+    assert list(find_payees_out_of_service()) == []
     reopen_service(rejected.pk, by="ann", reason="Once more.")
     move(rejected, key_id=key.pk)
-    assert find_payees_out_of_service() == []
+    assert list(find_payees_out_of_service()) == []
 
 
 # --- The alarm
@@ -139,7 +138,7 @@ def test_people_are_told_once_of_each_payee_again_if_it_is_changed_again_and_whe
     service, now = make_service(), utc_now()
 
     def told():
-        look(now, [find_payees_out_of_service])
+        look(now, [Finder(find_payees_out_of_service, (PAYEES,))])
         return [*Notice.objects.order_by("id").values_list("occasion", "role")]
 
     assert told() == []
@@ -154,7 +153,6 @@ def test_people_are_told_once_of_each_payee_again_if_it_is_changed_again_and_whe
     now += timedelta(minutes=6)
     assert [occasion for occasion, _ in told()[4:]] == [Occasion.OVER, Occasion.OVER]
     assert Alarm.objects.get(kind="payees").is_over
-    assert set(roles_of("payees")) == {"finance", "operations"}
 
 
 def test_what_one_key_changes_is_one_alarm_that_names_the_first_few_and_grows_with_each(key):
@@ -170,14 +168,14 @@ def test_what_one_key_changes_is_one_alarm_that_names_the_first_few_and_grows_wi
     at = moved[0].registrations.order_by("id").last().registered_at
     assert item.since == at
     first = f"its recipient from {services[0].canonical_recipient} to {moved[0].canonical_recipient}"
-    assert f"5 payees are out of service: since {at:%Y-%m-%d %H:%M} UTC the API key" in item.sentence
-    assert f"has changed {services[0].pk} ({first}), {services[1].pk} (" in item.sentence
-    assert "and 2 more. None of them is paid until somebody approves it." in item.sentence
-    assert item.url.endswith("status__exact=pending_approval")
+    assert f"5 payees are out of service: since {at:%Y-%m-%d %H:%M} UTC the API key" in item.says
+    assert f"has changed {services[0].pk} ({first}), {services[1].pk} (" in item.says
+    assert "and 2 more. None of them is paid until somebody approves it." in item.says
+    assert item.page.url.endswith("status__exact=pending_approval")
 
 
 def test_of_very_many_those_that_are_out_for_longest_are_looked_at_and_all_are_counted(key, monkeypatch):
-    monkeypatch.setattr("backoffice.queue.payees._MOST", 2)
+    monkeypatch.setattr("services.payees_out_of_service._MOST", 2)
     services = [make_service() for _ in range(4)]
     for service in services:
         move(service, key_id=key.pk)
@@ -185,8 +183,8 @@ def test_of_very_many_those_that_are_out_for_longest_are_looked_at_and_all_are_c
     item = only()
 
     assert item.count == 4
-    assert f"{services[1].pk} (its recipient" in item.sentence
-    assert services[2].pk not in item.sentence
+    assert f"{services[1].pk} (its recipient" in item.says
+    assert services[2].pk not in item.says
 
 
 def test_as_many_queries_for_many_as_for_one(key, django_assert_num_queries):

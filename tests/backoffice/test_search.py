@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from backoffice import metadata_search
-from backoffice.findings import page_of
+from backoffice.hits import page_of
 from backoffice.search import search
 from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.times import utc_now

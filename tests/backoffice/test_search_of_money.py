@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from backoffice import amount_search
 from backoffice.amount_search import read_amount
-from backoffice.findings import page_of
+from backoffice.hits import page_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.times import utc_now

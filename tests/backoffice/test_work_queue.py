@@ -8,11 +8,11 @@ from django.contrib.auth.models import Permission, User
 from django.http import HttpRequest
 from django.test import RequestFactory
 
+from backoffice.findings import find_work
 from backoffice.home import badge
-from backoffice.queue.items import Item
-from backoffice.recent import Recent
-from backoffice.work_queue import find_work
+from foundation.findings import Finding
 from foundation.kernel.times import utc_now
+from foundation.recent import Recent
 from payments.models import Deposit, Payment
 from payments.settling.transitions import fail
 from policy.key_operations import create_api_key
@@ -36,11 +36,11 @@ def _quiet(db: None) -> None:
     Agent.objects.update(status="paused")
 
 
-def found(kind: str) -> list[Item]:
-    return [item for item in find_work() if item.kind == kind]
+def found(kind: str) -> list[Finding]:
+    return [item for item in find_work() if item.kind.name == kind]
 
 
-def only(kind: str) -> Item:
+def only(kind: str) -> Finding:
     (item,) = found(kind)
     return item
 
@@ -59,8 +59,8 @@ def test_approvals_wait_since_the_oldest_was_registered():
 
     item = only("approvals")
 
-    assert (item.count, item.since, item.sentence) == (2, NOW - 9 * HOUR, "2 payees wait for approval.")
-    assert item.url == "/console/services/service/?status__exact=pending_approval"
+    assert (item.count, item.since, item.says) == (2, NOW - 9 * HOUR, "2 payees wait for approval.")
+    assert item.page.url == "/console/services/service/?status__exact=pending_approval"
 
 
 def test_requests_are_shown_to_who_may_confirm_them(make_person):
@@ -73,8 +73,8 @@ def test_requests_are_shown_to_who_may_confirm_them(make_person):
 
     item = only("requests test.change")
 
-    assert (item.count, item.since, item.permission) == (2, NOW - HOUR, "policy.change_agent")
-    assert item.sentence == "2 requests wait for a second person: Change a thing (agent-1, agent-1)."
+    assert (item.count, item.since, item.page.permission) == (2, NOW - HOUR, "policy.change_agent")
+    assert item.says == "2 requests wait for a second person: Change a thing (agent-1, agent-1)."
     assert "wait for a second person" in shown_to(make_person(is_superuser=True))
     assert "wait for a second person" not in shown_to(make_person(group="Auditor"))
 
@@ -90,7 +90,7 @@ def test_money_set_aside_is_added_up_by_asset():
     item = only("deposits")
 
     assert (item.count, item.since) == (4, NOW - 5 * HOUR)
-    assert item.sentence == "4 deposits are set aside: 7.00 EURC, 3.50 USDC."
+    assert item.says == "4 deposits are set aside: 7.00 EURC, 3.50 USDC."
 
 
 def test_a_signer_out_of_service_is_the_first_line():
@@ -99,8 +99,8 @@ def test_a_signer_out_of_service_is_the_first_line():
 
     first = find_work()[0]
 
-    assert (first.kind, first.severity) == ("signer", "error")
-    assert first.sentence == "The policy signer is out of service: nothing is paid. ada stopped it."
+    assert (first.kind.name, first.severity) == ("signer", "error")
+    assert first.says == "The policy signer is out of service: nothing is paid. ada stopped it."
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(14, 0), (16, 1)])
@@ -110,7 +110,7 @@ def test_payments_count_as_unsettled_for_too_long_after_a_quarter_of_an_hour(min
     items = found("unsettled")
 
     assert [item.count for item in items] == [1] * count
-    assert all(item.sentence.endswith("unsettled for more than 15 minutes: 2.50 USDC.") for item in items)
+    assert all(item.says.endswith("unsettled for more than 15 minutes: 2.50 USDC.") for item in items)
 
 
 @pytest.mark.parametrize(("ago", "count"), [(timedelta(0), 1), (timedelta(days=1), 0)])
@@ -139,7 +139,7 @@ def test_the_agents_closest_to_a_limit_are_named_first():
     for agent, spent in zip(agents, ("8", "9.8", "8.5", "9"), strict=True):
         decide(agent, payee, spent)
 
-    sentence = only("limit").sentence
+    sentence = only("limit").says
 
     names = f"{agents[1].id} (98%), {agents[3].id} (90%), {agents[2].id} (85%) and 1 more."
     assert sentence == f"4 agents have spent 80% of a limit or more: {names}"
@@ -151,9 +151,7 @@ def test_an_agent_that_spends_a_third_of_its_balance_a_day_runs_dry(balance, is_
     decide(agent, make_service(), "23.31")  # 3.33 a day, of seven
     Agent.objects.filter(pk=agent.pk).update(balance=Decimal(balance) - Decimal("0.01"))
 
-    assert [item.sentence for item in found("dry")] == (
-        [f"1 agent has money for less than 3 days: {agent.id}."] * is_told
-    )
+    assert [item.says for item in found("dry")] == ([f"1 agent has money for less than 3 days: {agent.id}."] * is_told)
 
 
 @pytest.mark.parametrize(("days", "is_told"), [(6, True), (8, False), (-1, False)])

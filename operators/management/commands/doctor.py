@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import JsonCommand
+from operators.doctor.diagnoses import Check, Diagnosis, State
 from operators.doctor.examining import examine
-from operators.doctor.findings import Check, Finding, State
 from operators.doctor.registry import AREAS, CHECKS
 
 _COLOURS = {State.OK: "SUCCESS", State.WARNING: "WARNING", State.ERROR: "ERROR", State.SKIPPED: "NOTICE"}
@@ -35,35 +35,35 @@ class Command(JsonCommand):
             found = list(self._examine(options["only"] or ()))
         finally:
             logging.disable(logging.NOTSET)
-        counts = Counter(finding.state for _, finding in found)
+        counts = Counter(diagnosis.state for _, diagnosis in found)
         result = {
             "errors": counts[State.ERROR],
             "warnings": counts[State.WARNING],
             "skipped": counts[State.SKIPPED],
-            "findings": [_present(check, finding) for check, finding in found],
+            "findings": [_present(check, diagnosis) for check, diagnosis in found],
         }
         if counts[State.ERROR]:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
             raise CommandError(f"{counts[State.ERROR]} errors, {counts[State.WARNING]} warnings: see the mends above.")
         return result
 
-    def _examine(self, areas: Sequence[str]) -> Iterator[tuple[Check, Finding]]:
-        """Carry the checks out and print each finding as soon as it is known."""
+    def _examine(self, areas: Sequence[str]) -> Iterator[tuple[Check, Diagnosis]]:
+        """Carry the checks out and print each line as soon as it is known."""
         area = ""
-        for check, finding in examine(CHECKS, areas):
+        for check, diagnosis in examine(CHECKS, areas):
             if check.area != area:
                 area = check.area
                 self.stdout.write(f"\n{area}")
-            state = f"{finding.state:<8}"
+            state = f"{diagnosis.state:<8}"
             self.stdout.write(
-                f"  {getattr(self.style, _COLOURS[finding.state])(state)} {finding.subject}: {finding.says}"
+                f"  {getattr(self.style, _COLOURS[diagnosis.state])(state)} {diagnosis.subject}: {diagnosis.says}"
             )
-            if finding.mend:
-                self.stdout.write(f"           mend: {finding.mend}")
+            if diagnosis.mend:
+                self.stdout.write(f"           mend: {diagnosis.mend}")
             self.stdout.flush()
-            yield check, finding
+            yield check, diagnosis
 
 
-def _present(check: Check, finding: Finding) -> dict[str, str]:
-    found = {"subject": finding.subject, "state": finding.state, "says": finding.says, "mend": finding.mend}
+def _present(check: Check, diagnosis: Diagnosis) -> dict[str, str]:
+    found = {"subject": diagnosis.subject, "state": diagnosis.state, "says": diagnosis.says, "mend": diagnosis.mend}
     return {"area": check.area, "check": check.looks_at, **found}

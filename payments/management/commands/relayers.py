@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand, add_reason
+from payments.findings.relayers import find_short_relayers
 from payments.settling.relayer_queue import RelayerQueue, read_relayer_queues
 from payments.settling.relayers import switch_relayer
 from services.served_chains import read_chain, served_chains
@@ -58,6 +59,9 @@ class Command(JsonCommand):
                 ).rstrip()
             )  # fmt: skip
         self.stdout.write(_sum_up(queues))
+        for finding in find_short_relayers():
+            if finding.subject == chain:
+                self.stdout.write(f"{finding.says} {finding.mend}")
         return [_present(chain, queue) for queue in queues]
 
 

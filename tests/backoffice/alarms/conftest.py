@@ -11,40 +11,39 @@ from django.db import DatabaseError
 
 from backoffice.alarms import looking
 from backoffice.models import Alarm, Notice
-from backoffice.queue.items import Item, Severity
+from foundation.findings import Finder, Finding, Page, Severity
 from foundation.kernel.times import utc_now
+from payments.findings.chains import STOPPED as STOPPED_KIND
+from payments.findings.money import DEPOSITS
 from tests.foundation.console.conftest import auditor, finance, make_person, superuser
 from tests.support.factories import new_name
 
 __all__ = ["auditor", "finance", "make_person", "superuser"]
 
-CAUSE = Item(
-    "deposits", 1, "1 deposit is set aside.", "/console/payments/deposit/", "Credit", Severity.WARNING,
-    "payments.view_deposit",
-)  # fmt: skip
-STOPPED = Item(
-    "chains", 1, "base: Signing is stopped.", "/console/payments/chainstate/", "Look", Severity.ERROR,
-    "payments.view_chainstate", subject="eip155:8453",
-)  # fmt: skip
+CAUSE = Finding(DEPOSITS, Severity.WARNING, "1 deposit is set aside.", Page("Credit", "payments_deposit"))
+STOPPED = Finding(
+    STOPPED_KIND, Severity.ERROR, "base: Signing is stopped.", Page("Look", "payments_chainstate"), "eip155:8453"
+)
 
 
 class World:
     """What there is to find: a finder of it, and the clock that looks are made by."""
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.findings: list[Finding] = []
         self.now = utc_now()
         self.is_broken = False
+        self.finder = Finder(self.find_causes, ())
 
-    def find_causes(self) -> list[Item]:
+    def find_causes(self) -> list[Finding]:
         if self.is_broken:
             raise DatabaseError("away")
-        return self.items
+        return self.findings
 
-    def look(self, *items: Item, at: datetime | None = None) -> list[Alarm]:
+    def look(self, *findings: Finding, at: datetime | None = None) -> list[Alarm]:
         """Look when there is this to be found; returns the alarms that are not over."""
-        self.items, self.now = list(items), at or self.now
-        looking.look(self.now, [self.find_causes])
+        self.findings, self.now = list(findings), at or self.now
+        looking.look(self.now, [self.finder])
         return list(Alarm.objects.filter(is_over=False).order_by("id"))
 
 
@@ -70,6 +69,6 @@ def staff_of(db: None) -> Callable[..., User]:
     return make
 
 
-def more(item: Item, count: int) -> Item:
+def more(finding: Finding, count: int) -> Finding:
     """Make a cause of more things."""
-    return replace(item, count=count, sentence=f"{count} things")
+    return replace(finding, count=count, says=f"{count} things")

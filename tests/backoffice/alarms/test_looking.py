@@ -14,7 +14,7 @@ from backoffice.alarms import looking
 from backoffice.alarms.looking import CALM, REMINDED_AFTER
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.models import Alarm, Notice
-from backoffice.queue.items import Item, Severity
+from foundation.findings import Finder, Finding, Severity
 from foundation.kernel.times import utc_now
 from tests.backoffice.alarms.conftest import CAUSE, STOPPED, World, more
 from tests.support.factories import new_name
@@ -37,11 +37,11 @@ def test_a_cause_raises_one_alarm_however_often_it_is_found(world: World):
 
     assert (alarm.kind, alarm.sentence, alarm.url, alarm.raised_at) == (
         "deposits",
-        CAUSE.sentence,
-        CAUSE.url,
+        CAUSE.says,
+        CAUSE.page.url,
         world.now,
     )
-    assert told(world) == [("raised", CAUSE.sentence)]
+    assert told(world) == [("raised", CAUSE.says)]
 
 
 def test_each_subject_of_a_kind_is_an_alarm_of_its_own(world: World):
@@ -56,7 +56,7 @@ def test_what_is_no_trouble_raises_no_alarm(world: World):
 
 def test_an_alarm_says_what_is_so_now_and_is_not_told_again_for_that(world: World):
     world.look(CAUSE)
-    (alarm,) = world.look(replace(CAUSE, sentence="1 deposit is set aside: 5.00 USDC."))
+    (alarm,) = world.look(replace(CAUSE, says="1 deposit is set aside: 5.00 USDC."))
 
     assert alarm.sentence == "1 deposit is set aside: 5.00 USDC."
     assert len(told(world)) == 1
@@ -78,7 +78,7 @@ def test_an_alarm_is_cleared_with_its_cause_and_over_when_it_stays_away(world: W
     assert len(told(world)) == 1
     assert len(world.look(at=start + CALM)) == 1
     assert world.look(at=start + SECOND + CALM) == []
-    assert told(world) == [("raised", CAUSE.sentence), ("over", CAUSE.sentence)]
+    assert told(world) == [("raised", CAUSE.says), ("over", CAUSE.says)]
 
 
 def test_what_comes_back_soon_is_the_same_alarm_and_what_comes_back_late_another_one(world: World):
@@ -105,17 +105,17 @@ def test_people_are_reminded_after_a_day_unless_somebody_has_acknowledged_it(wor
     world.look(CAUSE, STOPPED, at=start + REMINDED_AFTER)
     world.look(CAUSE, STOPPED, at=start + REMINDED_AFTER + SECOND)
 
-    assert told(world)[2:] == [("reminder", STOPPED.sentence)]
+    assert told(world)[2:] == [("reminder", STOPPED.says)]
 
 
 def test_a_finder_that_fails_clears_nothing_is_an_alarm_itself_and_hides_no_others(world: World):
     world.look(CAUSE)
     world.is_broken = True
 
-    def find_others() -> list[Item]:
+    def find_others() -> list[Finding]:
         return [STOPPED]
 
-    looking.look(world.now, [world.find_causes, find_others])
+    looking.look(world.now, [world.finder, Finder(find_others, ())])
 
     alarms = {alarm.kind: alarm.cleared_at for alarm in Alarm.objects.filter(is_over=False)}
     assert alarms == {"deposits": None, "looking": None, "chains": None}
@@ -135,11 +135,11 @@ def test_the_database_refuses_a_second_alarm_of_one_cause(world: World):
 def test_many_who_look_at_once_raise_one_alarm():
     kind = new_name("kind")
 
-    def find_one() -> list[Item]:
-        return [replace(CAUSE, kind=kind)]
+    def find_one() -> list[Finding]:
+        return [replace(CAUSE, kind=replace(CAUSE.kind, name=kind))]
 
     def look(_turn: int) -> None:
-        looking.look(utc_now(), [find_one])
+        looking.look(utc_now(), [Finder(find_one, ())])
         connection.close()
 
     ours = Alarm.objects.filter(is_over=False)

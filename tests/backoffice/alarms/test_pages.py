@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from backoffice.alarms.operations import acknowledge_alarm
 from backoffice.models import Alarm, Notice
 from foundation.kernel.errors import OperationRefused
+from services.payees_out_of_service import PAYEES
 from staff.models import AuditEntry
 from tests.backoffice.alarms.conftest import CAUSE, STOPPED, World
 
@@ -48,13 +49,13 @@ def test_what_is_wrong_stands_on_every_page_with_a_link(world: World, operator):
     page = text_of(operator.client.get(PAGE))
 
     stopped = Alarm.objects.get(kind="chains", is_over=False)
-    assert f'<a href="/console/backoffice/alarm/{stopped.pk}/change/"><bdi>{STOPPED.sentence}</bdi></a>' in page
-    assert CAUSE.sentence not in page
+    assert f'<a href="/console/backoffice/alarm/{stopped.pk}/change/"><bdi>{STOPPED.says}</bdi></a>' in page
+    assert CAUSE.says not in page
     assert "1 more open alarm</a>" in page
 
 
 def test_many_of_one_kind_hide_no_worse_one_on_the_pages(world: World, operator):
-    many = [replace(STOPPED, kind="payees", subject=str(number), sentence=f"Payee {number}.") for number in range(4)]
+    many = [replace(STOPPED, kind=PAYEES, subject=str(number), says=f"Payee {number}.") for number in range(4)]
     world.look(*many)
     world.look(*many, STOPPED)
     Alarm.objects.filter(kind="payees").update(found_by="find_payees_out_of_service")
@@ -62,7 +63,7 @@ def test_many_of_one_kind_hide_no_worse_one_on_the_pages(world: World, operator)
 
     page = text_of(operator.client.get(PAGE))
 
-    assert page.index(STOPPED.sentence) < page.index("Payee 0.") < page.index("Payee 1.")
+    assert page.index(STOPPED.says) < page.index("Payee 0.") < page.index("Payee 1.")
     assert "Payee 2." not in page
 
 
@@ -79,10 +80,10 @@ def test_nobody_is_told_of_what_they_may_not_see(world: World, permitted):
 
     page = text_of(person.client.get(PAGE))
 
-    assert STOPPED.sentence not in page
+    assert STOPPED.says not in page
     assert "1 open alarm</a>" in page
-    assert STOPPED.sentence not in text_of(person.get("backoffice_alarm_changelist"))
-    assert CAUSE.sentence in text_of(person.get("backoffice_alarm_changelist"))
+    assert STOPPED.says not in text_of(person.get("backoffice_alarm_changelist"))
+    assert CAUSE.says in text_of(person.get("backoffice_alarm_changelist"))
 
 
 def test_the_alarms_of_a_page_cost_one_query_however_many_there_are(world: World, operator):
@@ -106,11 +107,11 @@ def test_an_alarm_is_acknowledged_with_a_reason(world: World, operator):
     )
     said = operator.act("backoffice_alarm", "acknowledge", str(alarm.pk), reason="I call the provider.")
 
-    assert said == [f"Acknowledged: {STOPPED.sentence}"]
+    assert said == [f"Acknowledged: {STOPPED.says}"]
     entry = AuditEntry.objects.get(action="alarm.acknowledged", subject=str(alarm.pk))
     assert (entry.author, entry.reason) == (operator.name, "I call the provider.")
     page = text_of(operator.client.get(PAGE))
-    assert STOPPED.sentence not in page
+    assert STOPPED.says not in page
     assert "1 open alarm</a>" in page
 
 
@@ -143,7 +144,7 @@ def test_alarms_are_listed_by_state(world: World, operator, state):
 
     page = text_of(operator.get("backoffice_alarm_changelist", state=state))
 
-    assert (CAUSE.sentence in page) is (state in ("open", "anything"))
+    assert (CAUSE.says in page) is (state in ("open", "anything"))
 
 
 def test_the_page_of_an_alarm_says_who_deals_with_it(world: World, operator):
@@ -153,7 +154,7 @@ def test_the_page_of_an_alarm_says_who_deals_with_it(world: World, operator):
     page = text_of(operator.get("backoffice_alarm_change", str(alarm.pk)))
 
     assert "I call the provider." in page
-    assert STOPPED.url in page
+    assert STOPPED.page.url in page
 
 
 def test_the_page_of_notices_says_who_is_told_and_how(world: World, operator, staff_of, settings):

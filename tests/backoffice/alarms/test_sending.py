@@ -8,7 +8,6 @@ import pytest
 from django.core import mail
 
 from backoffice.alarms import sending
-from backoffice.alarms.advice import advice_on
 from backoffice.alarms.channels import Channel
 from backoffice.alarms.operations import try_channels
 from backoffice.alarms.sending import MOST_PER_HOUR, send_due
@@ -48,11 +47,10 @@ def test_an_alarm_is_posted_as_slack_takes_it(world: World, local: Any):
 
     (request,) = receiver.requests
     assert request.header("content-type") == "application/json"
-    alarm, advice = Alarm.objects.get(), advice_on("deposits", "")
-    assert advice is not None
+    alarm = Alarm.objects.get()
     assert json.loads(request.body) == {
-        "text": f"Alarm: {CAUSE.sentence}\nWhat it means: {advice.means}\n"
-        f"What to do: {advice.to_do} "
+        "text": f"Alarm: {CAUSE.says}\nWhat it means: {CAUSE.kind.means}\n"
+        f"What to do: {CAUSE.mend} "
         f"<https://pay.example/console/backoffice/alarm/{alarm.pk}/change/|Open the console>"
     }
     assert states() == [("sent", "")]
@@ -152,7 +150,7 @@ def test_a_kind_that_nobody_was_told_of_does_not_wait_behind_many_of_another(wor
         send_due(world.now + MINUTE)
 
         assert len(texts(receiver)) == MOST_PER_HOUR + 1
-        assert STOPPED.sentence in texts(receiver)[-1]
+        assert STOPPED.says in texts(receiver)[-1]
         send_due(world.now + 2 * MINUTE)
         assert len(texts(receiver)) == MOST_PER_HOUR + 1
 
@@ -178,7 +176,7 @@ def test_staff_of_the_role_are_told_by_mail(world: World, local: Any, staff_of: 
 
     (sent,) = mail.outbox
     assert sent.to == [kim.email, alex.email]
-    assert sent.subject == f"[Allowance] Alarm: {CAUSE.sentence}"
+    assert sent.subject == f"[Allowance] Alarm: {CAUSE.says}"
     assert f"https://pay.example/console/backoffice/alarm/{Alarm.objects.get().pk}/change/" in sent.body
 
 
@@ -209,7 +207,7 @@ def test_a_mail_goes_out_by_a_real_mail_server(world: World, mailed: Any, staff_
 
     (sent,) = server.mails
     assert kim.email in server.recipients[0]
-    assert (sent["Subject"], sent["From"]) == (f"[Allowance] Alarm: {CAUSE.sentence}", "allowance@example.com")
+    assert (sent["Subject"], sent["From"]) == (f"[Allowance] Alarm: {CAUSE.says}", "allowance@example.com")
     assert states() == [("sent", "")]
 
 

@@ -125,8 +125,8 @@ def lose_a_payment(chain: str) -> None:
     [
         (stop, "Said by a person"),
         (mismatch, "Said by the watcher"),
-        (lose_money, "Money is missing"),
-        (lose_a_payment, "Settled payments are not confirmed"),
+        (lose_money, "Money is missing: 1.00 USDC."),
+        (lose_a_payment, "1 settled payment is not confirmed"),
     ],
 )
 def test_the_front_page_warns(auditor, make_person, chain, happen, said):
@@ -146,18 +146,18 @@ def test_the_front_page_does_not_warn_of_what_is_over_or_no_alarm(auditor, chain
     assert chain not in front_page(auditor)
 
 
-def test_the_warnings_are_one_query_however_many(auditor):
+def test_as_many_queries_warn_of_many_chains_as_of_one(auditor):
     def queries() -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as captured:
+        with CaptureQueriesContext(connection) as captured:
             front_page(auditor)
-        return len([query for query in captured if "is_missing_money" in query["sql"]])
+        return len(captured)
 
+    lose_money(make_fake_chain().name)
+    one = queries()
     for _ in range(3):
         lose_money(make_fake_chain().name)
 
-    assert queries() == 1
+    assert queries() == one
 
 
 def test_the_front_page_warns_of_what_is_promised_beyond_what_is_held(auditor, make_person, settings, chain):

@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from backoffice.recent import Recent
 from foundation.console.paging import CappedPaginator
 from foundation.kernel.times import utc_now
+from foundation.recent import Recent
 from payments.deciding.payment_events import EVENT_OF_STATUS
 from services.admin.deliveries import EVENT_TYPES
 from services.models import WebhookDelivery

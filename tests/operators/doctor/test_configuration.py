@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings as configured
 
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.servers import free_ports
 

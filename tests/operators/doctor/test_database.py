@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, connections
 
 from foundation.replica import ALIAS
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.clocks import shadow_clock
 from tests.support.kills import wait_until

@@ -6,8 +6,8 @@ import re
 import pytest
 from django.db import InternalError
 
+from operators.doctor.diagnoses import Check, State, ok
 from operators.doctor.examining import examine
-from operators.doctor.findings import Check, State, ok
 from operators.doctor.registry import CHECKS
 from policy.models import Agent
 from tests.documents.pages import text_of

@@ -12,7 +12,7 @@ from foundation.beat import MOST_WAITING
 from foundation.environment.process_types import ProcessType
 from foundation.heartbeats import AWAY_AFTER_S, key_of
 from operators.doctor import broker
-from operators.doctor.findings import State
+from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.heartbeats import NAME, make_heartbeat
 from tests.support.servers import free_ports
@@ -94,22 +94,22 @@ def test_a_queue_that_no_worker_empties(processes):
 def test_a_worker_that_has_stopped(processes):
     make_heartbeat(processes, ProcessType.WORKER, age_s=AWAY_AFTER_S + 30)
     found = the_trouble("processes")
-    assert (found.subject, found.state) == ("worker", State.ERROR)
+    assert (found.subject, found.state) == ("processes worker", State.ERROR)
     assert found.says == f"No sign of life of worker for {AWAY_AFTER_S + 30} s."
-    assert found.mend.startswith("Start worker, as the Procfile has it")
+    assert found.mend.startswith("Start it, as the Procfile has it")
 
 
 def test_beat_that_never_ran(processes):
     processes.delete(key_of(ProcessType.BEAT, NAME))
     found = the_trouble("processes")
-    assert (found.subject, found.state) == ("beat", State.ERROR)
+    assert (found.subject, found.state) == ("processes beat", State.ERROR)
 
 
 def test_two_beats(processes):
     make_heartbeat(processes, ProcessType.BEAT, name="b-host:2")
     found = the_trouble("processes")
-    assert found.says == "2 run (a-host:1, b-host:2): every task is sent as often."
-    assert found.mend == "Stop all but one"
+    assert found.says == "2 processes of beat run (a-host:1, b-host:2): every task is sent as often."
+    assert found.mend == "Stop all of them but one"
 
 
 def test_processes_of_two_releases(processes):

@@ -10,13 +10,13 @@ from django.test import override_settings
 from eth_abi.abi import encode
 from eth_account import Account
 
-from allowance.probes import find_unready_lately
 from chains.evm.adapter import EvmChain
 from chains.port import ChainUnavailable
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from owner.evm.sending import Sender
+from payments.api.readiness import find_unready_lately
 from payments.models import ChainState, Payment, Relayer
 from payments.reconciling.watcher import observe
 from payments.settling.relayers import find_rotation

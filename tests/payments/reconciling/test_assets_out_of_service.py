@@ -8,11 +8,11 @@ from decimal import Decimal
 import pytest
 from django.conf import settings as configured
 
-from allowance.probes import find_unready_lately
-from backoffice.queue.operations import find_assets_out_of_service
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.ways_in import find_ways_in
+from payments.api.readiness import find_unready_lately
+from payments.findings.chains import find_assets_out_of_service
 from payments.funding.pools import read_pool
 from payments.models import ChainState, DepositCursor, Payment
 from payments.reconciling.escrow_history import search_history
@@ -96,7 +96,7 @@ def test_it_is_told_wherever_an_operator_looks(anonymous, serve, settings, local
 
     (item,) = find_assets_out_of_service()
     assert (item.subject, item.severity) == (localnet.caip2, "warning")
-    assert sentence in item.sentence
+    assert sentence in item.says
 
 
 def test_a_chain_without_any_asset_in_service_is_not_ready(anonymous, serve):
@@ -119,7 +119,7 @@ def test_an_asset_that_the_operator_leaves_out_is_refused_and_nobodys_alarm(api,
     assert error["message"].startswith(f"EURC is out of service on {localnet.alias}: the operator has left it out.")
     assert error["rule"] == "service_payable"
     assert api.get("/v1/services", {"agentId": agent.id}).json()["data"] == []
-    assert find_assets_out_of_service() == []
+    assert list(find_assets_out_of_service()) == []
     metrics = anonymous.get("/metrics", authorization="Bearer monitor").content.decode()
     assert f'allowance_asset_out_of_service{{asset="EURC",chain="{localnet.alias}"}} 0.0' in metrics
     with pytest.raises(OperationRefused, match=f"EURC, which is left out on {localnet.alias}"):

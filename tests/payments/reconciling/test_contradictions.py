@@ -8,11 +8,12 @@ import pytest
 
 from backoffice.alarms.looking import look
 from backoffice.models import Alarm
-from backoffice.queue.items import row_page
-from backoffice.queue.operations import find_lying_nodes
 from chains.port import Contradiction
+from foundation.console.links import row_page
+from foundation.findings import Finder
 from foundation.kernel.times import format_instant, utc_now
-from operators.doctor.nodes import find_recorded_contradictions
+from operators.doctor.diagnoses import diagnosis_of
+from payments.findings.chains import NODES, find_lying_nodes
 from payments.models import ChainState
 from payments.queries import CONTRADICTS_FOR, find_contradicting_nodes
 from payments.reconciling.contradictions import record_contradictions
@@ -24,6 +25,7 @@ from tests.support.local_ids import LOCALNET
 pytestmark = pytest.mark.django_db
 SECRET = "a-key-of-the-provider"
 SENTENCE = "evm-localnet: node 2 of 3 contradicts the others about block 7."
+LYING = Finder(find_lying_nodes, (NODES,))
 
 
 @pytest.fixture
@@ -106,14 +108,14 @@ def test_a_node_that_is_not_configured_any_more_is_forgotten(chain, settings):
 def test_the_console_raises_an_alarm_and_clears_it_an_hour_later(chain):
     record(chain, (2, "block 7"))
     (item,) = find_lying_nodes()
-    assert (item.kind, item.sentence, item.severity, item.subject) == ("nodes", SENTENCE, "warning", LOCALNET)
+    assert (item.kind.name, item.says, item.severity, item.subject) == ("nodes", SENTENCE, "warning", LOCALNET)
 
-    look(utc_now(), [find_lying_nodes])
+    look(utc_now(), [LYING])
     (alarm,) = Alarm.objects.filter(kind="nodes")
     assert (alarm.sentence, alarm.is_over) == (SENTENCE, False)
     date(2, CONTRADICTS_FOR + timedelta(minutes=1))
     for minutes in (0, 6):
-        look(utc_now() + timedelta(minutes=minutes), [find_lying_nodes])
+        look(utc_now() + timedelta(minutes=minutes), [LYING])
 
     alarm.refresh_from_db()
     assert alarm.is_over
@@ -125,7 +127,7 @@ def test_the_page_of_the_chain_the_metrics_and_the_doctor_name_it_too(chain, adm
 
     page = admin_client.get(row_page("payments_chainstate", LOCALNET), follow=True).content.decode()
     metrics = anonymous.get("/metrics", authorization=f"Bearer {settings.METRICS_TOKEN}").content.decode()
-    (finding,) = find_recorded_contradictions()
+    (finding,) = map(diagnosis_of, find_lying_nodes())
 
     assert SENTENCE in page
     lines = [
@@ -133,12 +135,7 @@ def test_the_page_of_the_chain_the_metrics_and_the_doctor_name_it_too(chain, adm
     ]
     assert [line.rpartition(" ")[2] for line in lines] == ["0.0", "1.0", "0.0"]
     assert 'node="2"' in lines[1]
-    assert (finding.subject, finding.state) == ("evm-localnet, node 2 of 3", "warning")
+    assert (finding.subject, finding.state) == ("nodes evm-localnet", "warning")
     assert finding.says.startswith(SENTENCE)
     assert "docs/operate/lying-provider.md" in finding.mend
     assert SECRET not in page + metrics + str(finding) + str(recorded())
-
-
-def test_the_doctor_says_that_no_worker_has_noticed_any(three):
-    (finding,) = find_recorded_contradictions()
-    assert finding.state == "ok"

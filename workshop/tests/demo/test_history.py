@@ -9,9 +9,9 @@ import pytest
 from django.db import transaction
 from django.db.models import Count, Sum
 
+from backoffice.findings import find_work
 from backoffice.models import DailyTotal, RollUp
 from backoffice.rollups import roll_up
-from backoffice.work_queue import find_work
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.ids import first_id
 from foundation.kernel.times import utc_now
@@ -148,7 +148,7 @@ def test_a_payee_that_waits_looks_like_a_known_one(agents):
 
 
 def test_there_is_something_of_all_kinds_to_deal_with(agents):
-    kinds = {item.kind for item in find_work()}
+    kinds = {finding.kind.name for finding in find_work()}
 
     assert kinds >= {"chains", "outflows", "approvals", "deposits", "limit", "unsettled", "keys", "webhooks failing"}
 

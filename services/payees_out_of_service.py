@@ -1,20 +1,31 @@
 """Payees that agents could pay until somebody registered them anew: nobody is paid there until a person decides."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.db.models import OuterRef, Subquery
 
-from backoffice.queue.items import Item, Severity, list_page, named, numbered, row_page
+from foundation.console.figures import named, numbered
+from foundation.findings import FINANCE, OPERATIONS, Finding, Kind, Page, Severity
 from services.dossiers import name_keys
 from services.models import RegistrationRecord, Service, ServiceDecision, ServiceStatus
 from services.webhooks.url_checks import host_of
 
 # Of very many that one key has changed, those that are out for longest are looked at.
 _MOST = 100
+PAYEES = Kind(
+    "payees",
+    "Agents could pay a payee until somebody registered it anew. Now all payments to it are refused.",
+    "Ask the payee by a way that you knew before. If it has moved, approve it. If not, reject it, revoke the key, and "
+    "let the payee register as it was before: that, one person may approve.",
+    "console/approvals",
+    (Page("The audit", "staff_auditentry"), Page("API keys", "policy_apikey")),
+    # One decides on the payee, the other revokes the key.
+    (FINANCE, OPERATIONS),
+)
 
 
-def find_payees_out_of_service() -> list[Item]:
+def find_payees_out_of_service() -> Iterator[Finding]:
     """Find the pending payees whose last decision was an approval, with who changed what since when.
 
     What one key has changed is one errand: a thief of one key raises one alarm, whatever they change.
@@ -24,10 +35,8 @@ def find_payees_out_of_service() -> list[Item]:
         of_keys.setdefault(service.changed_by, []).append(service)
     keys = name_keys(of_keys)
     approved = RegistrationRecord.objects.in_bulk([one.approved_as for out in of_keys.values() for one in out[:_MOST]])
-    return [
-        _of_key(by, f"the API key {keys[by]}" if by else "somebody unknown", out, approved)
-        for by, out in of_keys.items()
-    ]
+    for by, out in of_keys.items():
+        yield _of_key(by, f"the API key {keys[by]}" if by else "somebody unknown", out, approved)
 
 
 def _find_out_of_service() -> Any:
@@ -50,7 +59,7 @@ def _find_out_of_service() -> Any:
     )
 
 
-def _of_key(by: str, who: str, out: list[Any], approved: Mapping[int, RegistrationRecord]) -> Item:
+def _of_key(by: str, who: str, out: list[Any], approved: Mapping[int, RegistrationRecord]) -> Finding:
     first, is_one = out[0], len(out) == 1
     changes = [one.registration - approved[one.approved_as].number for one in out[:_MOST]]
     changed = [(one.pk, _what_changed(approved[one.approved_as], one)) for one in out[:_MOST]]
@@ -61,12 +70,16 @@ def _of_key(by: str, who: str, out: list[Any], approved: Mapping[int, Registrati
     else:
         listed = named([f"{key} ({what.rstrip(',')})" for key, what in changed])
         found = f"{len(out):,} payees are out of service: since {at} {who} has changed {listed}. None of them is paid"
-    pending = list_page("services_service", status__exact=ServiceStatus.PENDING_APPROVAL)
-    return Item(
-        "payees", sum(changes) + len(out[_MOST:]), f"{found} until somebody approves it.",
-        row_page("services_service", first.pk) if is_one else pending, "Decide", Severity.ERROR,
-        "services.view_service", first.changed_at, by,
-    )  # fmt: skip
+    pending = {} if is_one else {"status__exact": ServiceStatus.PENDING_APPROVAL}
+    return Finding(
+        PAYEES,
+        Severity.ERROR,
+        f"{found} until somebody approves it.",
+        Page("Decide", "services_service", pending, first.pk if is_one else ""),
+        by,
+        sum(changes) + len(out[_MOST:]),
+        first.changed_at,
+    )
 
 
 def _what_changed(approved: RegistrationRecord, now: Service) -> str:

@@ -1,0 +1,7 @@
+"""What is wrong with chains, money and payments, and what waits there for a person."""
+
+from foundation.findings import Finder
+from payments.findings import chains, money, relayers, under_way
+
+# What matters equally stands in this order; of a chain, `/readyz` says the first.
+FINDERS: tuple[Finder, ...] = (*chains.FINDERS, *relayers.FINDERS, *money.FINDERS, *under_way.FINDERS)
