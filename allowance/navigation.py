@@ -1,6 +1,7 @@
 """What the console's frame shows: its name, and the pages that each person finds beside the content.
 
-A new page gets its line in `PAGES`: the entry alone knows the pages of all apps. Colours and everything else that is style stand in static/console/console.css.
+A new page gets its line in `PAGES`: the entry alone knows the pages of all apps. Colours and everything else that is
+style stand in static/console/console.css.
 """
 
 from dataclasses import dataclass

@@ -12,11 +12,11 @@ from allowance.api_settings import *  # noqa: F403 - what Django REST framework 
 from allowance.boot import find_embedded, forget_secrets, installed_apps, is_embedded, process_types
 from allowance.log_settings import LOGGING_CONFIG as LOGGING_CONFIG  # noqa: PLC0414 - a setting of its own module
 from allowance.log_settings import log_settings
+from allowance.navigation import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from allowance.sign_in_settings import *  # noqa: F403 - what django-allauth and django-axes read
 from allowance.task_settings import *  # noqa: F403 - what Celery reads
 from chains.catalogue import Vm
 from chains.chain_settings import read_chains
-from allowance.navigation import UNFOLD as UNFOLD  # noqa: PLC0414 - a setting of its own module
 from foundation.environment.configuration import SECP256K1_ORDER, Configuration
 from foundation.environment.egress_proxy import read_egress_proxy
 from foundation.environment.notices import MailServer, read_base_url, read_channels, read_mail_server
