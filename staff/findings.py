@@ -10,8 +10,8 @@ from foundation.console.figures import named, numbered
 from foundation.findings import ADMINISTRATOR, FINANCE, Finder, Finding, Kind, Page, Severity
 from foundation.kernel.times import utc_now
 from staff.change_requests import find_waiting
+from staff.kinds import find_kind
 from staff.models import AuditEntry, ChangeRequest
-from staff.second_person import find_kind
 
 AUDIT = Page("The audit", "staff_auditentry")
 _LOCKED_OUT = "person.locked_out"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from foundation.environment.process_types import OF_COMMANDS, READERS
+from foundation.environment.table import setting_of
 from foundation.kernel.version import VERSION
 from tests.deployment import ways
 from tests.test_project import ROOT, pins
@@ -94,8 +94,7 @@ def test_beside_a_server_its_commands_are_there(server, installed):
 
 
 def test_no_server_reads_an_owner_s_key():
-    assert set() == KEYS - OF_COMMANDS
-    assert KEYS & READERS.keys() == set()
+    assert [name for name in KEYS if setting_of(name).holders] == []
     assert [name for name in KEYS if hasattr(settings, name)] == []
 
 

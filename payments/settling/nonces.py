@@ -114,7 +114,7 @@ def fill_open_nonces(relayer: Relayer, seen: NonceState, adapter: NonceAdapter, 
         # Locked as a payment locks it: a nonce that has no transaction now is not about to get one.
         relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
         for nonce in _find_open_nonces(relayer.pk, first):
-            signed = adapter.preparer.prepare_filler(Submitter(relayer.number, relayer.address, nonce), state)
+            signed = adapter.prepare_filler(Submitter(relayer.number, relayer.address, nonce), state)
             if Settlement.objects.filter(pk=signed.tx).exists():
                 continue  # the very same filler was signed before; with another fee it will be another one
             create_settlement(signed, relayer, nonce=nonce)
