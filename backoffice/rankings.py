@@ -84,15 +84,17 @@ def address_of(name: str, asset: str, days: int) -> str:
 
 def _rank(totals: QuerySet[DailyTotal], name: str, today: date, days: int, most: int | None = None) -> list[Ranking]:
     kind, since = KINDS[name], f"{first_day(today, days)}"
-    sums = dict(only_spent(totals).values_list("asset").annotate(total=Sum(SPENT)))
     place = Window(RowNumber(), partition_by="asset", order_by=(F("spent").desc(), F(kind.field)))
     ranked: Any = only_spent(totals).values("asset", kind.field).annotate(spent=Sum(SPENT)).filter(spent__gt=0)
     ranked = ranked.annotate(place=place).order_by("asset", "place")
     if most is not None:
         ranked = ranked.filter(place__lte=most)
+    rows_of = {asset: list(rows) for asset, rows in groupby(ranked, key=itemgetter("asset"))}
+    # Read afterwards: totals may be rolled up meanwhile, and an asset may be paid in for the first time.
+    sums = dict(only_spent(totals).values_list("asset").annotate(total=Sum(SPENT)))
     found = []
-    for asset, rows in groupby(ranked, key=itemgetter("asset")):
-        lines = [_line(row, kind, sums[asset], since) for row in rows]
+    for asset in filter(sums.get, rows_of):
+        lines = [_line(row, kind, sums[asset], since) for row in rows_of[asset]]
         found.append(Ranking(asset, sums[asset], lines, address_of(name, asset, days)))
     return found
 
