@@ -29,7 +29,7 @@ demo: $(VENV)/.installed-embedded ## Start everything on this machine and watch 
 # the tests that leave nothing behind must reach by themselves the floor that pyproject.toml sets. Without ARGS, what `make hard`
 # runs is left out.
 WORKERS ?= 2
-WAITING ?= 4
+WAITING ?= 1
 PARALLEL = --dist loadfile --no-loadscope-reorder --durations 50 --numprocesses $$(($(WORKERS) + $(WAITING))) --waiting $(WAITING) \
 	$(if $(SHUFFLE),-p tests.support.any_order)
 # Tests start hundreds of processes: without a cache each compiles everything anew.
