@@ -1,6 +1,5 @@
 """What state a key is in, and how it is called."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -58,9 +57,3 @@ def unused(now: datetime) -> Q:
 def short_name(key_id: str, name: str = "") -> str:
     """Call a key by its name and the end of its id, which tells two of one name apart."""
     return f"{name} (…{key_id[-6:]})" if name else f"…{key_id[-6:]}"
-
-
-def find_short_names(key_ids: Iterable[str]) -> dict[str, str]:
-    """Find what keys are called, by their ids, in one query; ids of no key are left out."""
-    return {key_id: short_name(key_id, name) for key_id, name in
-            ApiKey.objects.filter(pk__in=set(key_ids)).values_list("pk", "name")}  # fmt: skip

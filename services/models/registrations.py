@@ -37,11 +37,6 @@ class RegistrationRecord(models.Model):
     def __str__(self) -> str:
         return f"Registration {self.number} of {self.service_id}"
 
-    @property
-    def paid_at(self) -> tuple[str, str, str]:
-        """Where its money goes: the chain, the address, the asset."""
-        return self.chain, self.address, self.asset
-
 
 class ServiceDecision(models.Model):
     """What was decided on a registration: the state that its service has since, by whom, when, and why."""

@@ -47,11 +47,6 @@ class Totals:
     failing: int
     disabled: int
 
-    @property
-    def needs_attention(self) -> bool:
-        """Whether a person has to look at something."""
-        return bool(self.overdue or self.failing or self.disabled)
-
 
 def state_of(endpoint: WebhookEndpoint) -> EndpointState:
     """Name the state of an endpoint that was read with its service."""
