@@ -34,6 +34,15 @@ def clean_paths(endpoints: Any) -> Any:
     return [(re.sub(r"\{\w+_id\}", "{id}", path.rstrip("/?")), *rest) for path, *rest in endpoints]
 
 
+_REQUEST_ID = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "description": "A name of the client's own for this request. One that does not fit is replaced.",
+    # No pattern: none is refused.
+    "schema": {"type": "string"},
+}
+
+
 def complete(result: Json, **_options: Any) -> Json:
     """Add what every operation shares and what is not made of DRF views."""
     components = result["components"]
@@ -41,15 +50,7 @@ def complete(result: Json, **_options: Any) -> Json:
         components["schemas"].update(description.schemas)
         result["paths"].update(description.plain_paths)
     result["webhooks"] = {name: hook for one in _DESCRIPTIONS for name, hook in one.webhooks.items()}
-    components["parameters"] = {
-        "RequestId": {
-            "name": "X-Request-Id",
-            "in": "header",
-            "description": "A name of the client's own for this request. One that does not fit is replaced.",
-            # No pattern: none is refused.
-            "schema": {"type": "string"},
-        }
-    }
+    components["parameters"] = {"RequestId": _REQUEST_ID}
     components["headers"] = {
         "RequestId": {"description": "The name of this request: the client's, or one of ours.", "schema": REQUEST_ID}
     }

@@ -22,7 +22,10 @@ from services.served_chains import served_chains
 from policy.signer import local_signer
 from services.webhooks.signing_secrets import seal
 print(vars(settings._wrapped), settings.DATABASES, connection.settings_dict, settings.CHAINS, local_signer().__dict__)
-print([vars(adapter) for adapter in served_chains().values()])
+def parts(one):
+    names = getattr(one, "__slots__", None) or getattr(one, "__dict__", ())
+    return {name: getattr(one, name) for name in names}
+print([[(name, part, parts(part)) for name, part in parts(adapter).items()] for adapter in served_chains().values()])
 def fail(act):
     try:
         act()

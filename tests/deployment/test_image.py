@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from foundation.environment.process_types import ProcessType
-from foundation.environment.table import find_setting, is_reader
+from foundation.environment.table import is_reader
 from tests.deployment.image import Image, insist_on_namespaces
 from tests.deployment.ways import OPTIONAL, PROCESSES
+from tests.support.holders import READERS
 from tests.support.kills import wait_until
 from tests.support.pooler import pooler
 from tests.support.servers import free_ports, server_environment
@@ -36,7 +37,8 @@ def variables_of(name, port, database):
     """Give what `manage.py setup --split` writes for a process, of the installation of the tests."""
     kind = frozenset({ProcessType(name)})
     ours = {**server_environment(), "ALLOWED_HOSTS": "localhost", "DATABASE_URL": database}
-    kept = {one: value for one, value in ours.items() if find_setting(one) and is_reader(kind, one)}
+    kept = {one: value for one, value in ours.items() if one in READERS or one.startswith("CHAIN_")}
+    kept = {one: value for one, value in kept.items() if is_reader(kind, one)}
     return {**kept, **_ONE_EACH, "PORT": str(port), "PREPARED_STATEMENTS": "false"}
 
 

@@ -26,7 +26,9 @@ from tests.support.factories import make_agent, make_service, new_address, new_n
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
 
-APPS = {"allowance", "backoffice", "ledger", "owner", "payments", "policy", "services", "staff"}
+APPS = {
+    "allowance", "backoffice", "ledger", "operators", "owner", "payments", "policy", "services", "staff", "workshop",
+}  # fmt: skip
 LIMITS = ("--max-per-payment=1", "--daily-limit=2", "--weekly-limit=3")
 ROOT = Path(__file__).parents[2]
 

@@ -108,7 +108,7 @@ def test_what_needs_no_configuration_goes_on_without_one():
         ("help", "shell"),
         ("migrate", "--help"),
         ("verify_receipt", "--help"),
-        ("webhooks", "secret", "--help"),
+        ("webhooks", "--help"),
     ):
         status, output = run(("manage.py", *arguments), bare)
         assert status == 0, output
@@ -162,7 +162,7 @@ print(json.dumps(held | {"CHAINS": bool(settings.CHAINS), "problems": settings.C
 @pytest.mark.parametrize("kind", _TYPES)
 def test_a_process_that_is_handed_every_key_reads_its_own_only(kind):
     secrets = [name for name in READERS if (name.isupper() and "_KEY" in name) or name == "RELAYER_SEED"]
-    secrets = [name for name in secrets if os.environ.get(name)]
+    secrets = [name for name in secrets if os.environ.get(name) and READERS[name]]  # some are of commands alone
 
     status, output = run(("-c", _TELL, *_TYPES[kind][1:], json.dumps(secrets)), in_production())
 
