@@ -15,7 +15,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test hard hard-tests wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing sbom check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test hard hard-tests wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing tables sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -167,30 +167,10 @@ $(VENV)/.installed-dev: requirements-dev.txt $(broken) | $(VENV)/.distributions
 
 # The distributions of this checkout, beside the product itself: what they have can be imported, wherever the checkout is moved,
 # for their paths are relative, and the product finds by their entry points what they add to it.
-$(VENV)/.distributions: $(addsuffix /pyproject.toml,$(DISTRIBUTIONS)) $(broken)
+$(VENV)/.distributions: distributions.py $(addsuffix /pyproject.toml,$(DISTRIBUTIONS)) $(broken)
 	@$(ensure_venv)
-	@$(PY) -c "$$ADD_DISTRIBUTIONS" $(DISTRIBUTIONS)
+	@$(PY) distributions.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" $(DISTRIBUTIONS)
 	@touch $@
-
-define ADD_DISTRIBUTIONS
-import os, pathlib, sys, sysconfig, tomllib
-packages = pathlib.Path(sysconfig.get_path("purelib"))
-for folder in map(pathlib.Path, sys.argv[1:]):
-    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    name, version = project["name"].replace("-", "_"), project["version"]
-    # A folder that is a package itself is imported from the folder around it.
-    path = folder.parent if (folder / "__init__.py").exists() else folder
-    for old in packages.glob(f"{name}-*.dist-info/*"):
-        old.unlink()
-    info = packages / f"{name}-{version}.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n")
-    groups = project.get("entry-points", {}).items()
-    lines = [f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in points.items()) for group, points in groups]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-    (packages / f"{name}.pth").write_text(os.path.relpath(path.absolute(), packages) + "\n")
-endef
-export ADD_DISTRIBUTIONS
 
 # The marker outlives an interrupted installation: the next one then installs everything again. uv takes what pip would, by the
 # hashes of the same lock, in a third of the time. It does not read pip's settings, such as a mirror: where it fails, pip goes on.

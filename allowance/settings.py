@@ -21,10 +21,12 @@ from chains.chain_settings import KNOWN, read_chains
 from foundation.environment.configuration import Configuration
 from foundation.environment.connections import POSTGRESQL
 from foundation.environment.egress_proxy import EgressProxy
+from foundation.environment.notices import NOTICE_ROLES as NOTICE_ROLES  # noqa: PLC0414 - a setting, too
 from foundation.environment.notices import MailServer, read_channels
 from foundation.environment.redis_addresses import Redis
 from foundation.environment.single_sign_on import read_issuer, read_provider
 from foundation.environment.table import is_secret
+from foundation.environment.telemetry import read_collector, read_dsn, with_package
 from foundation.kernel.assets import Asset
 from foundation.kernel.secrecy import Secret, SecretText
 from foundation.telemetry import known_secrets
@@ -100,7 +102,6 @@ OIDC_ISSUER = read_issuer(configuration, is_embedded=EMBEDDED)
 SOCIALACCOUNT_PROVIDERS = read_provider(configuration, OIDC_ISSUER)
 METRICS_TOKEN: str = read("METRICS_TOKEN") or ""
 CONSOLE_URL: str = read("CONSOLE_URL") or ""
-NOTICE_ROLES = ("finance", "operations", "administrator")
 _check_url = partial(check_webhook_url, allow_loopback=WEBHOOKS_ALLOW_PRIVATE)
 NOTICE_URLS: dict[str, SecretText] = read(
     "NOTICE_URLS", cast=partial(read_channels, names=NOTICE_ROLES, check=_check_url)
@@ -114,8 +115,11 @@ LOG_LEVEL: str = read("LOG_LEVEL").upper()
 LOG_FORMAT: str = read("LOG_FORMAT")
 ACCESS_LOG: bool = read("ACCESS_LOG")
 RETENTION_DAYS: int | None = read("RETENTION_DAYS")
-SENTRY_DSN: str = read("SENTRY_DSN") or ""
-OTEL_EXPORTER_OTLP_ENDPOINT: str = read("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
+SENTRY_DSN: str = read("SENTRY_DSN", cast=with_package("sentry_sdk", read_dsn)) or ""
+OTEL_EXPORTER_OTLP_ENDPOINT: str = (
+    read("OTEL_EXPORTER_OTLP_ENDPOINT", cast=with_package("opentelemetry.exporter.otlp.proto.http", read_collector))
+    or ""
+)
 OTEL_EXPORTER_OTLP_HEADERS: dict[str, SecretText] = read("OTEL_EXPORTER_OTLP_HEADERS") or {}
 configuration.refuse_unknown_names(KNOWN)
 CONFIGURATION_PROBLEMS = configuration.problems

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from foundation.kernel.ids import first_id
 from foundation.kernel.money import EXACT
@@ -123,7 +124,12 @@ def state_payee(service: Service, month: Month) -> PayeeStatement:
     found = sorted(rows, key=lambda row: (row["asset"], list(STATUSES).index(row["status"])))
     sums = [Subtotal(STATUSES[row["status"]], row["asset"], row["n"], row["total"]) for row in found]
     final = Settlement.objects.filter(payment=OuterRef("pk"), is_void=False, state=SettlementState.FINAL)
-    return PayeeStatement(service, month, sums, payments.annotate(final_tx=Subquery(final.values("tx")[:1])))
+    return PayeeStatement(
+        service,
+        month,
+        sums,
+        payments.annotate(final_tx=Subquery(final.values(chain_id=Coalesce("shared_tx", "tx"))[:1])),
+    )
 
 
 def list_months(since: datetime, now: datetime) -> Iterator[Month]:

@@ -8,6 +8,7 @@ Source: docs/interface-specification.md, "Authentication"; docs/contract.md, "Re
 
 import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from django.utils import timezone
@@ -108,6 +109,11 @@ def verify_caller(request: Request) -> None:
     except InvalidApiKey:
         forget_caller(request.META)
         raise
+
+
+def take_as_verified(request: Request) -> None:
+    """Take a caller who was only remembered for verified: their key was in force when their request was decided."""
+    request.user = replace(caller_of(request), unverified=None)  # type: ignore[assignment]  # not one of Django's
 
 
 def _refuse_elsewhere(caller: Caller, meta: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What state a key is in, and how it is called."""
+"""What state a key is in."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -52,8 +52,3 @@ def unused(now: datetime) -> Q:
     """Choose the keys in force that nobody used for 90 days, and that were not made since."""
     lately = ApiKey.objects.alias(used=Coalesce("last_used_at", "created_at")).filter(used__gte=now - UNUSED)
     return in_state(KeyState.IN_FORCE, now) & ~Q(pk__in=lately.values("pk"))
-
-
-def short_name(key_id: str, name: str = "") -> str:
-    """Call a key by its name and the end of its id, which tells two of one name apart."""
-    return f"{name} (…{key_id[-6:]})" if name else f"…{key_id[-6:]}"

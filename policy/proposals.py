@@ -28,7 +28,7 @@ PAUSE, RESUME, REVOKE = "agent.pause", "agent.resume", "api_key.revoke"
 
 
 def _payees(text: str) -> list[str] | None:
-    return None if text == "all" else [one for one in text.split(",") if one]
+    return None if text == "*" else [one for one in text.split(",") if one]
 
 
 _OF_AGENT = {"agent": Argument("The agent's id.")}
@@ -37,7 +37,7 @@ _LIMITS = {
     "daily_limit": "Limit of any 24 hours.",
     "weekly_limit": "Limit of any 7 days.",
 }
-_PAYEES = "The ids of the payees that it may pay, with commas between them; or all."
+_PAYEES = "The ids of the payees that it may pay, with commas between them; or * for all."
 
 
 def register_kinds() -> None:

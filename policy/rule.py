@@ -83,9 +83,10 @@ class Rule:
     """A rule of the policy; `name` is its name in the API, in the log and in the console.
 
     `check` returns None if the rule has nothing against a payment. `varies`: whether an agent's limits and list of
-    services change what it says, so that a preview of others asks it again; its place is behind those that do not vary.
-    `figures`: the amounts that it compares, whatever it decides. `record`: what an approval's log entry has of it.
-    `field`: the member of the request that is at fault. `examples`: how `EXAMPLE_FACTS` differ where it refuses.
+    services change what it says, so that a preview of others asks it again; but for the rule of approved payees, its
+    place is behind those that do not vary. `figures`: the amounts that it compares, whatever it decides. `record`: what
+    an approval's log entry has of it. `field`: the member of the request that is at fault. `examples`: how
+    `EXAMPLE_FACTS` differ where it refuses.
     """
 
     name: str

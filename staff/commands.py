@@ -49,14 +49,15 @@ def read_arguments(kind: Kind, written: list[str]) -> dict[str, Any]:
         OperationRefused: a reader refuses a value.
     """
     known, arguments = takes(kind.name), dict[str, Any]()
-    for one in written:
+    for number, one in enumerate(written, 1):
         name, equals, text = one.partition("=")
         if not equals or name not in known or name in arguments:
-            raise CommandError(f"{one}: {kind.name} takes {_names(known)}, each once, as NAME=VALUE.")
+            # What was typed is not repeated: it may be a key.
+            raise CommandError(f"Argument {number}: {kind.name} takes {_names(known)}, each once, as NAME=VALUE.")
         try:
             arguments[name] = known[name].read(text)
-        except ValueError as error:
-            raise CommandError(f"{one}: {known[name].says}") from error
+        except ValueError:
+            raise CommandError(f"{name}: {known[name].says}") from None
     if missing := [name for name, argument in known.items() if argument.is_needed and name not in arguments]:
         raise CommandError(f"{kind.name} needs {_names(missing)}.")
     return arguments

@@ -2,7 +2,7 @@
 
 An app registers each with what makes it. The console shows a change first, and has a second person confirm it where one
 is needed (`second_person`). Commands need no second person: who can run them holds the keys anyway. So they need no
-permission either. Both call `make`.
+permission either. Both call `make`; a second person's confirmation makes it within its own transaction.
 """
 
 from collections.abc import Callable, Mapping

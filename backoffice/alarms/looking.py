@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 # What comes back within this time was not over. People are told that it is over after that.
 CALM = timedelta(minutes=5)
+_FOUND = ("found_by", "severity", "sentence", "count", "url", "permission")
 # An alarm that nobody has acknowledged is told again after this.
 REMINDED_AFTER = timedelta(hours=24)
 
@@ -35,7 +36,7 @@ def look(now: datetime, finders: Sequence[Finder] = OF_STAFF) -> None:
             if alarm is None:
                 tell(_raise(name, finding, now), Occasion.RAISED, now)
             else:
-                _update(alarm, finding, now)
+                _update(alarm, name, finding, now)
         for alarm in known.values():
             if alarm.found_by not in failed:
                 _clear(alarm, now)
@@ -59,20 +60,20 @@ def _find(finders: Sequence[Finder]) -> tuple[list[tuple[str, Finding]], set[str
 
 
 def _raise(name: str, finding: Finding, now: datetime) -> Alarm:
-    alarm = Alarm(kind=finding.kind.name, subject=finding.subject, found_by=name, raised_at=now)
-    _fill(alarm, finding)
+    alarm = Alarm(kind=finding.kind.name, subject=finding.subject, raised_at=now)
+    _fill(alarm, name, finding)
     alarm.save()
     return alarm
 
 
-def _update(alarm: Alarm, finding: Finding, now: datetime) -> None:
+def _update(alarm: Alarm, name: str, finding: Finding, now: datetime) -> None:
     """Take over what is known now of a cause that is still there, or is there again."""
     alarm.cleared_at = None
     # What had become less and grows again is news.
     alarm.told_count = min(alarm.told_count, finding.count)
-    _fill(alarm, finding)
+    _fill(alarm, name, finding)
     # A person may acknowledge it meanwhile.
-    alarm.save(update_fields=["cleared_at", "told_count", "severity", "sentence", "count", "url", "permission"])
+    alarm.save(update_fields=["cleared_at", "told_count", *_FOUND])
     if alarm.count > alarm.told_count:
         tell(alarm, Occasion.GROWN, now)
     elif not alarm.acknowledged_by and alarm.told_at is not None and alarm.told_at <= now - REMINDED_AFTER:
@@ -87,6 +88,6 @@ def _clear(alarm: Alarm, now: datetime) -> None:
         tell(alarm, Occasion.OVER, now)
 
 
-def _fill(alarm: Alarm, finding: Finding) -> None:
-    alarm.severity, alarm.sentence, alarm.count = finding.severity, finding.says, finding.count
+def _fill(alarm: Alarm, name: str, finding: Finding) -> None:
+    alarm.found_by, alarm.severity, alarm.sentence, alarm.count = name, finding.severity, finding.says, finding.count
     alarm.url, alarm.permission = finding.page.url, finding.page.permission

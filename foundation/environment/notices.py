@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from foundation.kernel.secrecy import SecretText
 
+# Those who are told of alarms.
+NOTICE_ROLES = ("finance", "operations", "administrator")
 _PORTS = {"smtps": 465, "smtp": 587}
 _BASE_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?/?", re.ASCII)
 

@@ -29,7 +29,7 @@ from foundation.environment.casts import (
 )
 from foundation.environment.connections import OF_REPLICA, read_database
 from foundation.environment.egress_proxy import read_egress_proxy
-from foundation.environment.notices import read_base_url, read_mail_server
+from foundation.environment.notices import NOTICE_ROLES, read_base_url, read_channels, read_mail_server
 from foundation.environment.process_types import EVERY_TYPE, ProcessType
 from foundation.environment.redis_addresses import read_redis
 from foundation.environment.telemetry import read_collector, read_dsn, read_headers
@@ -121,9 +121,10 @@ SETTINGS = (
         says="The address of the escrow's owner, which `manage.py deploy_escrow` prints. On Solana it is the third "
         "signer and must be set. On an EVM chain the contract itself knows its owner; if this is set, `release` and "
         "the doctor refuse an escrow that anybody else owns."),
-    Setting("CHAIN_<ALIAS>_FIRST_BLOCK", whole_number(least=0), is_required=True, holders=_CHAINS, is_public=True,
+    Setting("CHAIN_<ALIAS>_FIRST_BLOCK", whole_number(least=0), holders=_CHAINS, is_public=True,
+        shown="0; on Solana it must be set",
         says="The block in which the escrow was deployed, where the search for deposits begins: `deploy_escrow` prints "
-        "it. On Solana it must be set; on an EVM chain it is 0 if it is not."),
+        "it."),
     Setting("POLICY_SIGNER_SOLANA_KEY", Key(), is_required=True, holders=_WEB | _WORKER, make=partial(token_hex, 32),
         says="Co-signs payments on Solana: 32 bytes in hex; needed only where a Solana chain is served."),
     Setting("WEBHOOK_SECRETS_KEY", Key(), is_required=True, holders=_WEB | _WEBHOOKS, make=partial(token_hex, 32),
@@ -278,7 +279,7 @@ SETTINGS = (
         "links](docs/console/roles.md#one-time-links)."),
     Setting("DEFAULT_FROM_EMAIL", str, example="allowance@example.com",
         says="The sender of e-mails; must be set where `EMAIL_URL` is."),
-    Setting("NOTICE_URLS", str, holders=_WEB | _WORKER, default="",
+    Setting("NOTICE_URLS", partial(read_channels, names=NOTICE_ROLES, check=str), holders=_WEB | _WORKER, default="",
         example="operations=https://hooks.example.com/services/T0/B0",
         says="Where notices go besides, for each role, in the form of Slack's incoming webhooks. The form is "
         "`finance=https://…,operations=https://…,administrator=https://…`. Such a URL is a secret."),

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chains.catalogue import alias_of
+from django.conf import settings
+
+from chains.catalogue import alias_of, find_chain
 from foundation.findings import Finding
 
 
@@ -77,10 +79,15 @@ def found_by(*finders: Callable[[], Iterable[Finding]], subject: str, fine: str)
     """Make what looks of finders: it says what they find, or, if that is nothing, that all is fine."""
 
     def find() -> Iterator[Diagnosis]:
-        found = [diagnosis_of(finding) for look in finders for finding in look()]
+        found = [diagnosis_of(finding) for look in finders for finding in look() if _is_of_this_installation(finding)]
         yield from found or [ok(subject, fine)]
 
     return find
+
+
+def _is_of_this_installation(finding: Finding) -> bool:
+    """Tell whether a finding is about no chain, or about one that is served: nothing mends what was taken out."""
+    return find_chain(finding.subject) is None or finding.subject in settings.CHAINS
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def _of_relayers(served: ServedChain, queues: Sequence[RelayerQueue]) -> Iterato
         subject = f"{alias}, relayer {queue.relayer.number}"
         if queue.payments_now < 1:
             yield error(subject, f"{lasts}: it is empty, and its transactions that wait cannot be replaced.", mend)
-        elif queue.remark and queue.relayer.is_funded:
+        elif queue.remark:
             found = error if are_all else warning
             yield found(subject, f"{lasts}, and is out of rotation: {queue.remark}.", mend)
         elif queue.relayer.is_funded and queue.payments_now < well_funded_payments():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from chains.catalogue import Chain, ServedChain, find_chain
-from chains.chain_settings import VARIABLES, read_chains
+from chains.chain_settings import KNOWN, VARIABLES, read_chains
 from foundation.environment.configuration import Configuration
 from foundation.environment.missing_escrows import leave_out_missing_escrows
 from foundation.environment.table import SETTINGS
@@ -21,6 +21,7 @@ def find_problems(values: Mapping[str, str]) -> list[str]:
             configuration.read(setting.name)
     if VARIABLES & values.keys():
         read_chains(configuration)
+    configuration.refuse_unknown_names(KNOWN)
     for name, value in values.items():
         try:
             line_of(name, value)

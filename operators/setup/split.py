@@ -31,6 +31,9 @@ def belongs_to(kind: ProcessType, name: str) -> bool:
 
     What looks like one and is none of ours belongs to another program, or is misspelt: no server gets it.
     """
-    if kind is not ProcessType.COMMAND and find_setting(name) is None and _LIKE_A_SECRET.search(name):
+    setting = find_setting(name)
+    if kind is ProcessType.COMMAND:  # an owner's keys are given to the one command that needs them, in a shell
+        return setting is None or bool(setting.holders)
+    if setting is None and _LIKE_A_SECRET.search(name):
         return False
     return is_reader(frozenset({kind}), name)

@@ -25,13 +25,23 @@ PROJECT = tomllib.loads((ROOT / "owner/pyproject.toml").read_text())["project"]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Install it as docs/operate/owner.md says, from a copy: a build leaves folders behind."""
+    """Install its wheel, built from a copy: a build leaves folders behind."""
     folder = tmp_path_factory.mktemp("owner")
     shutil.copytree(ROOT / "owner", folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
     offline = ["--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
     install = ["install", *offline, "--no-deps", "--target", str(folder / "target"), str(folder / "source")]
     subprocess.run([sys.executable, "-m", "pip", *install], check=True)
     return folder / "target"
+
+
+@pytest.fixture(scope="module")
+def announced(server):
+    """Announce it beside a server as docs/operate/owner.md says: nothing is fetched or built."""
+    shutil.copytree(ROOT / "owner", server / "program/owner", ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    command = [sys.executable, "-I", "program/distributions.py", "announced", "program/owner"]
+    subprocess.run(command, cwd=server, check=True)
+    yield server / "announced"
+    shutil.rmtree(server / "program/owner")
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +102,12 @@ def test_beside_a_server_its_commands_are_there(server, installed):
 
     assert {*said.stdout.split()} >= COMMANDS, said.stderr
     assert "--daily-cap" in run(server, "help", "deploy_escrow", beside=[installed]).stdout
+
+
+def test_announced_beside_a_server_its_commands_are_there_too(server, announced):
+    said = run(server, "help", beside=[announced])
+
+    assert {*said.stdout.split()} >= COMMANDS, said.stderr
 
 
 def test_no_server_reads_an_owner_s_key():

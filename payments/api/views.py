@@ -17,7 +17,7 @@ from foundation.api.environ import ARRIVED_AT
 from foundation.api.views import ApiViewSet
 from foundation.database_sessions import SharedSessions
 from foundation.kernel.counters import PAYMENTS_UNAVAILABLE
-from foundation.kernel.errors import InvalidApiKey
+from foundation.kernel.errors import ContractError, InvalidApiKey, PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry import traces
 from foundation.telemetry.context import note
@@ -30,7 +30,7 @@ from payments.deciding.reading import AnotherCaller
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.queries import is_on_chain_or_over
 from payments.settling.broadcast_notifier import broadcast_notifier
-from policy.authentication import caller_of, verify_caller
+from policy.authentication import caller_of, take_as_verified, verify_caller
 from policy.signer import local_signer
 from services.served_chains import served_chains
 
@@ -84,7 +84,14 @@ class PaymentViewSet(ApiViewSet):
         return read_payment_request(request, self.body, caller_of(request))
 
     def _decide(self, request: Request) -> Approval:
-        return payment_batcher().request_payment(self.read(request))
+        asked = self.read(request)
+        try:
+            return payment_batcher().request_payment(asked)
+        except PolicySignerUnavailable:  # perhaps nothing was read
+            raise
+        except ContractError:  # what refused it was read together with the key, under the agent's lock
+            take_as_verified(request)
+            raise
 
 
 def _trace(meta: Mapping[str, Any], approval: Approval) -> None:

@@ -1,4 +1,4 @@
-"""Evaluate a payment request without deciding it: the same facts and rules; nothing is known, signed or written.
+"""Evaluate a payment request without deciding it: the same facts and rules; nothing is locked, signed or written.
 
 Source: docs/contract.md, "Evaluate".
 """

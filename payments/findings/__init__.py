@@ -3,5 +3,5 @@
 from foundation.findings import Finder
 from payments.findings import chains, money, relayers, under_way
 
-# What matters equally stands in this order; of a chain, `/readyz` says the first.
-FINDERS: tuple[Finder, ...] = (*chains.FINDERS, *relayers.FINDERS, *money.FINDERS, *under_way.FINDERS)
+# What matters equally stands in this order: missing money hides behind nothing. Of a chain, `/readyz` says the first.
+FINDERS: tuple[Finder, ...] = (*money.FINDERS, *chains.FINDERS, *relayers.FINDERS, *under_way.FINDERS)

@@ -33,7 +33,7 @@ STOPPED = Kind(
     "chains",
     "No payment on this chain is signed. What is approved waits and is not lost; new payments there are answered 503.",
     "Read why it was stopped, and mend that first. Then start signing again on the chain's page, with the reason, or: "
-    "python manage.py start_chain",
+    "python manage.py start_chain CHAIN",
     "operate/stuck-chain", (OPEN_OUTFLOWS_THERE, COMPARISONS_THERE, ON_THEIR_WAY_THERE), (FINANCE, OPERATIONS),
 )  # fmt: skip
 NODES = Kind(
@@ -49,6 +49,14 @@ ASSETS = Kind(
     "assets",
     "Payments in this asset on this chain are refused. All other assets and chains go on.",
     "The finding says what is wrong with the asset. Put its token's address right in the settings, or leave it out.",
+    "operate/chains", (CHAINS,),
+)  # fmt: skip
+
+NO_ASSET = Kind(
+    "no asset",
+    "No payment on this chain is approved, in whatever asset; what was approved before goes on. Other chains go on.",
+    "The finding says what is wrong with each asset. Put the addresses of the tokens right in the settings, or serve "
+    "the chain no more.",
     "operate/chains", (CHAINS,),
 )  # fmt: skip
 
@@ -115,11 +123,11 @@ def of_assets(chain: str, objections: Sequence[str], *, is_paying: bool) -> Find
         says = f"{alias}: {out} out of service, the others are paid with. {why}"
         return Finding(ASSETS, Severity.WARNING, says, the_chain(chain), chain, len(objections))
     says = f"{alias}: no asset is in service: nothing is paid there. {why}".strip()
-    return Finding(ASSETS, Severity.ERROR, says, the_chain(chain), chain, unready="no asset is in service")
+    return Finding(NO_ASSET, Severity.ERROR, says, the_chain(chain), chain, unready="no asset is in service")
 
 
 FINDERS = (
     Finder(find_troubles_of_chains, (UNSEEN, MISMATCH, STOPPED), is_quick=True),
     Finder(find_lying_nodes, (NODES,)),
-    Finder(find_assets_out_of_service, (ASSETS,), is_quick=True),
+    Finder(find_assets_out_of_service, (ASSETS, NO_ASSET), is_quick=True),
 )

@@ -23,6 +23,14 @@ RELAYERS = Kind(
     "of relayers have them.",
     "operate/chains", (PAGE, ON_THEIR_WAY_THERE),
 )  # fmt: skip
+ROTATION = Kind(
+    "rotation",
+    "Nobody submits payments on this chain: each relayer is switched off, or belongs to an earlier seed. What is "
+    "approved waits; new payments there are answered 503.",
+    "See why each relayer is out of rotation, and enable those that shall pay: python manage.py relayers. "
+    "Send nothing to the address of a relayer of an earlier seed: its key may be gone.",
+    "operate/chains", (PAGE, ON_THEIR_WAY_THERE),
+)  # fmt: skip
 GAS = Kind(
     "gas",
     "This agent's payments cost so many fees in 24 hours that no more of them are approved on this chain.",
@@ -33,28 +41,30 @@ GAS = Kind(
 
 def find_short_relayers() -> Iterator[Finding]:
     """Find the chains whose relayers are short of gas money, and those where none is in rotation: nothing is paid."""
-    enabled, short = Q(is_enabled=True), Q(most_cost__isnull=False, is_funded=False)
-    numbers: Any = Relayer.objects.filter(enabled, chain__in=settings.CHAINS).order_by().values_list("chain")
+    # The watcher has looked at those whose key we have.
+    seen = Q(most_cost__isnull=False)
+    numbers: Any = Relayer.objects.filter(is_enabled=True, chain__in=settings.CHAINS).order_by().values_list("chain")
     counts = {
         chain: rest
         for chain, *rest in numbers.annotate(
-            enabled=Count("pk"), short=Count("pk", filter=short), paying=Count("pk", filter=Q(is_funded=True))
+            seen=Count("pk", filter=seen),
+            short=Count("pk", filter=seen & Q(is_funded=False)),
+            paying=Count("pk", filter=Q(is_funded=True)),
         )
     }
     for chain in settings.CHAINS:
-        enabled_there, short_there, paying = counts.get(chain, (0, 0, 0))
-        if short_there or not paying:
-            yield _of_relayers(chain, enabled_there, short_there, paying)
-
-
-def _of_relayers(chain: str, enabled: int, short: int, paying: int) -> Finding:
-    relayers = numbered(short, f"of {enabled} relayers is", f"of {enabled} relayers are")
-    what = f"{relayers} short of gas money" if short else "no relayer is in rotation"
-    says = f"{alias_of(chain)}: {what}: {'the others pay' if paying else 'nothing is paid there'}."
-    page = Page("Look at relayers", "payments_relayer")
-    if paying:
-        return Finding(RELAYERS, Severity.WARNING, says, page, chain, short)
-    return Finding(RELAYERS, Severity.ERROR, says, page, chain, max(short, 1), unready="no relayer")
+        seen_there, short_there, paying = counts.get(chain, (0, 0, 0))
+        page = Page("Look at relayers", "payments_relayer")
+        relayers = numbered(short_there, f"of {seen_there} relayers is", f"of {seen_there} relayers are")
+        what = f"{alias_of(chain)}: {relayers} short of gas money"
+        if short_there and paying:
+            yield Finding(RELAYERS, Severity.WARNING, f"{what}: the others pay.", page, chain, short_there)
+        elif short_there:
+            says = f"{what}: nothing is paid there."
+            yield Finding(RELAYERS, Severity.ERROR, says, page, chain, short_there, unready="no relayer")
+        elif not paying:
+            says = f"{alias_of(chain)}: no relayer is in rotation: nothing is paid there."
+            yield Finding(ROTATION, Severity.ERROR, says, page, chain, unready="no relayer")
 
 
 def find_used_up_gas_budgets() -> Iterator[Finding]:
@@ -69,6 +79,6 @@ def find_used_up_gas_budgets() -> Iterator[Finding]:
 
 
 FINDERS = (
-    Finder(find_short_relayers, (RELAYERS,), is_quick=True),
+    Finder(find_short_relayers, (RELAYERS, ROTATION), is_quick=True),
     Finder(find_used_up_gas_budgets, (GAS,)),
 )

@@ -110,9 +110,10 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now
     Call it only on proof that the chain cannot pay it any more. `ended`: the change of its transaction that goes with
     it. Returns 1 if the payment ended here, 0 if another process was faster.
     """
-    now = now or utc_now()
     with transaction.atomic():
         agent = lock_agent(payment.agent_id)
+        # Not before: what was decided while this waited for the lock comes first.
+        now = now or utc_now()
         if ended is not None and not change_states([ended], now):
             return 0
         changed = Payment.objects.filter(pk=payment.pk, status=PaymentStatus.APPROVED).update(
@@ -134,7 +135,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now
         )
         # One that its payee was to take has no transaction.
         last = payment.settlements.filter(is_void=False).order_by("-created_at").first()
-        _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
+        _queue_webhooks({payment.pk: None if last is None else last.chain_tx}, PaymentStatus.FAILED, now)
         tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
         trace_ends([payment.pk])
     ids = {"paymentId": payment.pk, "agentId": payment.agent_id, "state": PaymentStatus.FAILED.value}

@@ -12,7 +12,6 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from allowance.pipes import Outlet
 from policy.models import Agent, AgentStatus
 from tests.support.factories import make_agent
 from tests.support.kills import wait_until
@@ -57,11 +56,17 @@ def test_a_command_whose_output_nobody_reads_finishes_what_it_changes(tmp_path, 
     assert Agent.objects.get(pk=agent.id).status == AgentStatus.PAUSED
 
 
-def test_what_would_run_for_ever_ends_with_its_reader(unread):
-    with pytest.raises(SystemExit) as ended:
-        Outlet(unread, ends_with_reader=True).write(b"a line")
+@pytest.mark.parametrize(("command", "ends"), [("demo", True), ("pause_agent", False)])
+def test_what_would_run_for_ever_ends_with_its_reader_and_what_changes_something_does_not(unread, command, ends):
+    outlive = (
+        f"from allowance.pipes import outlive_readers; outlive_readers(['{command}']); print('a line', flush=True)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", f"{outlive}; import os; os.write(2, b'went on')"],
+        stdout=unread, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
 
-    assert ended.value.code == _SIGPIPE
+    assert (process.returncode == _SIGPIPE, process.stderr == b"went on") == (ends, not ends)
 
 
 @pytest.mark.usefixtures("committed")

@@ -72,9 +72,10 @@ def plant(quiet: Any, settings: Any) -> Callable[[str], object]:
 
 
 # --- How each is planted ----------------------------------------------------------------------------------------------
-def _lose_a_token(settings: Any) -> None:
+def _lose_a_token(settings: Any, *lost: Asset) -> None:
     served = settings.CHAINS[LOCALNET]
-    settings.CHAINS[LOCALNET] = replace(served, tokens={**served.tokens, Asset.EURC: "0x" + "77" * 20})
+    nowhere = {asset: "0x" + f"{70 + place}" * 20 for place, asset in enumerate(lost) if asset in served.tokens}
+    settings.CHAINS[LOCALNET] = replace(served, tokens={**served.tokens, **nowhere})
     served_chains.cache_clear()
     EVM.observe()
 
@@ -133,8 +134,10 @@ PLANTED: dict[str, Callable[[Any, Any], object]] = {
     "mismatch": _of_state(mismatch="The escrow's owner is another."),
     "chains": lambda *_: stop_signing_on(LOCALNET, reason="Said by a person.", by="ann"),
     "nodes": _of_state(contradictions={"1": {"at": format_instant(utc_now()), "about": "block 7"}}),
-    "assets": lambda settings, _: _lose_a_token(settings),
+    "assets": lambda settings, _: _lose_a_token(settings, Asset.EURC),
     "relayers": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_funded=False),
+    "no asset": lambda settings, _: _lose_a_token(settings, *Asset),
+    "rotation": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_enabled=False),
     "gas": lambda settings, _: _use_up_gas(settings),
     "missing": lambda *_: make_comparison(LOCALNET, drift="-5"),
     "unconfirmed": lambda *_: make_comparison(LOCALNET, unconfirmed=["pay_1"]),

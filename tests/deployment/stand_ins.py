@@ -56,14 +56,7 @@ def python3(*arguments: str) -> None:
 
 
 def pip(verb: str, *arguments: str) -> None:
-    """Put the packages of a lock into the virtual environment of the current folder, and their programs.
-
-    What a folder has is really built and installed, with what is here: nothing else could be fetched.
-    """
-    if "--target" in arguments:
-        offline = ("--no-index", "--no-build-isolation", "--disable-pip-version-check")
-        _run(sys.executable, "-m", "pip", verb, *offline, *arguments)
-        return
+    """Put the packages of a lock into the virtual environment of the current folder, and their programs."""
     lock = Path(arguments[arguments.index("-r") + 1])
     assert verb == "install"
     assert "--require-hashes" in arguments

@@ -195,6 +195,10 @@ def test_the_image_gets_what_a_server_runs_and_nothing_else():
     assert copied == ". /srv/allowance"
     installs = [value for name, value in ways.dockerfile() if name == "RUN" and "install" in value]
     assert all("--require-hashes" in one and "--no-deps" in one and "--only-binary :all:" in one for one in installs)
+    # The owner's image is given the owner's keys: nothing comes into it but what the checkout has.
+    assert "install" not in "".join(
+        line for line in (ROOT / "owner/Dockerfile").read_text().splitlines() if line[0] != "#"
+    )
 
 
 # --- What the tools of each say ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from foundation.kernel.errors import InvalidApiKey, OperationRefused
 from foundation.kernel.times import format_instant, utc_now
 from policy.key_operations import BOTH_IN_FORCE, create_api_key, revoke_api_key, rotate_api_key
-from policy.key_queries import KeyState, in_state, is_unused, short_name, state_of, unused
+from policy.key_queries import KeyState, in_state, is_unused, state_of, unused
 from policy.models import ApiKey
 from staff.models import AuditEntry
 from tests.support.callers import find_valid_key
@@ -153,11 +153,6 @@ def test_every_key_has_one_state_and_the_list_finds_it_by_that():
     }
     assert [key.pk for key in ours.filter(unused(now))] == [keys["old"].pk]
     assert [name for name, key in keys.items() if is_unused(ours.get(pk=key.pk), now)] == ["old"]
-
-
-def test_a_key_is_called_by_its_name_and_the_end_of_its_id():
-    assert short_name("key_01m8b8ayzxw3dchqrh6w44dhw1", "laptop") == "laptop (…44dhw1)"
-    assert short_name("key_01m8b8ayzxw3dchqrh6w44dhw1") == "…44dhw1"
 
 
 def test_the_audit_says_until_when_a_rotated_key_works():

@@ -106,7 +106,7 @@ def words_of(kind: Kind, arguments: Arguments) -> list[str]:
     """Write what the console proposes as somebody writes it in a shell."""
     written = {name: value for name, value in arguments.items() if value is not None}
     if arguments.get("allowed_services", ...) is None:
-        written["allowed_services"] = "all"
+        written["allowed_services"] = "*"
     if kind.name == "outflow.book" and arguments["agent"] is None:
         written["agent"] = ""
     lists = {name: ",".join(value) for name, value in written.items() if isinstance(value, list)}

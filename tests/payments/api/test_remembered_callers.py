@@ -8,6 +8,7 @@ import pytest
 
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
+from policy import authentication
 from policy.callers import RememberedCallers, remembered_callers
 from policy.models import ApiKey
 from tests.support.answers import error_of
@@ -122,3 +123,17 @@ def test_as_many_callers_are_remembered_as_there_is_room_for(payer):
 
     assert memory.recall((10_049).to_bytes(32, "big")) is not None
     assert memory.recall((0).to_bytes(32, "big")) is None
+
+
+@pytest.mark.parametrize("change", [{"amount": "999999"}, {"asset": "EURC"}, {"agentId": "nobody"}], ids=str)
+def test_a_refusal_that_was_decided_looks_the_key_up_once_with_the_decision(
+    client_of, agent, payment, monkeypatch, change
+):
+    client = client_of()
+    assert client.pay(payment, new_name("key")).status_code == 201
+    asked: list[bytes] = []
+    monkeypatch.setattr(authentication, "find_caller", lambda wanted, _meta: asked.append(wanted))
+
+    assert client.pay({**payment, **change}, new_name("key")).status_code in (400, 404, 422)
+
+    assert asked == []
