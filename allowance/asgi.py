@@ -23,6 +23,7 @@ from foundation.error_pages import refuse
 from foundation.heartbeats import beat
 from foundation.kernel.errors import RateLimited
 from foundation.reporting import start_reporting
+from policy.authentication import name_caller
 
 _AN_ID = "req_" + "0" * 26
 
@@ -55,7 +56,7 @@ def beat_in(loop: asyncio.AbstractEventLoop) -> None:
 
 
 raise_file_limit()
-_front = Front(django, answer_too_many)
+_front = Front(django, name_caller, answer_too_many)
 application = RequestLines(_front) if settings.ACCESS_LOG else _front
 start_reporting()
 # Granian has made the loop by now. It starts it without telling so.

@@ -14,17 +14,17 @@ from foundation.commands import AUTHOR
 from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount, from_base_units
-from owner.rotations import (
-    Task,
-    find_in_flight,
-)
-from owner.solana.moving import HeldToken, Keys, Mover, SignedTransfer, find_held, old_chain, read_signers
-from payments.funding.escrow_transfers import (
+from owner.escrow_transfers import (
     book_transfer,
     cancel_transfers,
     find_open_transfers,
     find_searched_block,
 )
+from owner.rotations import (
+    Task,
+    find_in_flight,
+)
+from owner.solana.moving import HeldToken, Keys, Mover, SignedTransfer, find_held, old_chain, read_signers
 from payments.models import DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_former_escrow, search_history
 from payments.settling.confirming import confirm

@@ -11,6 +11,9 @@ from chains.solana.derivation import TOKEN_PROGRAM
 from foundation.environment.keys import held_key
 from foundation.kernel.errors import OperationRefused
 from owner import deployments, solana_escrow
+from owner.escrow_transfers import (
+    find_transfers,
+)
 from owner.former_solana_escrow import FormerEscrow
 from owner.keys import read_optional_key
 from owner.rotations import (
@@ -20,9 +23,6 @@ from owner.rotations import (
     Task,
 )
 from owner.solana.moving import Keys
-from payments.funding.escrow_transfers import (
-    find_transfers,
-)
 from payments.models import Withdrawal
 from services.served_chains import solana_chain
 

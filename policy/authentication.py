@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from django.db import DatabaseError
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
@@ -44,7 +45,7 @@ class ApiKeyAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Caller, None]:
-        wanted = digest(_sent_key(request))
+        wanted = digest(_sent_key(request.META))
         is_verified_later = request.method == "POST" and request.parser_context["view"].verifies_callers
         caller = remembered_callers.recall(wanted) if is_verified_later else None
         if caller is None:
@@ -95,6 +96,16 @@ def find_caller(wanted: bytes, meta: Mapping[str, Any]) -> Caller:
     return caller
 
 
+def name_caller(meta: Mapping[str, Any]) -> str | None:
+    """Name whose key a request bears; "": it is not valid; None: the database cannot tell now."""
+    try:
+        return str(find_caller(digest(_sent_key(meta)), meta))
+    except InvalidApiKey:
+        return ""
+    except DatabaseError:
+        return None
+
+
 def verify_caller(request: Request) -> None:
     """Look up the caller of an authenticated request, if they were only remembered.
 
@@ -143,14 +154,14 @@ def agent_asked_for(caller: Caller, agent_id: str | None) -> str | None:
     return agent_id
 
 
-def _sent_key(request: Request) -> str:
+def _sent_key(meta: Mapping[str, Any]) -> str:
     """Return the one well-formed key that was sent; raises `InvalidApiKey`."""
     sent: set[str] = set()
-    authorization = request.META.get("HTTP_AUTHORIZATION")
+    authorization = meta.get("HTTP_AUTHORIZATION")
     if authorization is not None:
         scheme, _, key = authorization.strip().partition(" ")
         sent.add(key.strip() if scheme.lower() in _SCHEMES else "")
-    header = request.META.get("HTTP_X_API_KEY")
+    header = meta.get("HTTP_X_API_KEY")
     if header is not None:
         sent.add(header.strip())
     (key, *others) = sent or {""}

@@ -24,6 +24,9 @@ class Caller:
     address_ranges: tuple[str, ...] = ()
     unverified: bytes | None = None
 
+    def __str__(self) -> str:
+        return f"key {self.key_id}"
+
     @property
     def key(self) -> tuple[str, frozenset[str], str | None, tuple[str, ...]]:
         """What was read of the key."""

@@ -2,9 +2,9 @@
 
 A caller chooses what a credential says, but not whether it is valid. So only callers whom Django has recognised in this
 process have a queue of their own. All others share a few queues, by what they ask for: to log in, which is expensive; a
-page of the console; the API with a key that is not known yet; or anything without a credential. A caller who is
-recognised moves to a queue of their own before anything else is done for them, so nobody occupies a shared thread for
-long. Unknown callers cannot displace those whom the process knows.
+page of the console; the API with a key that is not known yet; or anything without a credential. Whose key it is is
+asked first, so no caller of the API occupies a shared thread for long. Unknown callers cannot displace those whom the
+process knows.
 
 Used by the event loop alone.
 """
@@ -40,7 +40,6 @@ class CallerQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.is_of_unknown_callers = name in THREADS_OF_UNKNOWN_CALLERS
         self.threads = asyncio.Semaphore(_THREADS.get(name, THREADS_PER_CALLER))
         self.present = 0
 
@@ -101,6 +100,10 @@ class CallerQueues:
             self._callers[credential] = caller
             if len(self._callers) > _MAX_CALLERS:
                 self._callers.popitem(last=False)
+
+    def is_of_unknown_key(self, environ: Environ) -> bool:
+        """Tell whether a request bears a key, or what looks like one, of which nothing is known."""
+        return self._name(environ) == "keys"
 
     def _name(self, environ: Environ) -> str:
         path = environ["PATH_INFO"].removesuffix("/")

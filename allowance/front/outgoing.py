@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allowance.front.incoming import Environ, Message
-from foundation.api.environ import CALLER, WORKED_ON, CallerIsKnown
+from foundation.api.environ import CALLER, WORKED_ON
 
 Send = Callable[[Message], Awaitable[None]]
 WsgiApplication = Callable[..., Iterable[bytes]]
@@ -37,8 +37,6 @@ class WholeFile:
 class Answer:
     """The application's answer: status, headers, and a body or a file; and the caller, if it recognised one.
 
-    `is_postponed`: it only recognised the caller, and is to be asked again from their queue.
-
     `pieces`: in place of the body, an answer that is made while it is sent, as an export is. Who sends it closes it.
     `worked_on` are the ids of what the request was about.
     """
@@ -49,7 +47,6 @@ class Answer:
     path: str | None = None
     pieces: Any = None
     caller: str | None = None
-    is_postponed: bool = False
     worked_on: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, status: str, headers: list[tuple[str, str]], _error: Any = None) -> None:
@@ -62,10 +59,7 @@ def answer_to(application: WsgiApplication, environ: Environ) -> Answer:
     """Call the application: in a thread, unless it waits for nothing."""
     answer = Answer()
     meta = {**environ, "wsgi.file_wrapper": WholeFile}  # the application adds what it likes
-    try:
-        result: Any = application(meta, answer.start)
-    except CallerIsKnown:
-        return Answer(caller=meta[CALLER], is_postponed=True)
+    result: Any = application(meta, answer.start)
     try:
         if isinstance(result, WholeFile):  # never a part of one: see `incoming`
             answer.path = result.path

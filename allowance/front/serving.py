@@ -33,7 +33,7 @@ from allowance.front.outgoing import (
     send_pieces,
 )
 from allowance.front.sockets import drop_unread_connections
-from foundation.api.environ import ARRIVED_AT, IS_UNKNOWN_CALLER, WORKED_ON
+from foundation.api.environ import ARRIVED_AT, WORKED_ON
 from foundation.kernel.errors import RateLimited
 
 Arguments = TypeVarTuple("Arguments")
@@ -65,10 +65,19 @@ class Threads:
 
 
 class Front:
-    """The ASGI application. `too_many` answers requests that no queue takes, in the event loop: it must be quick."""
+    """The ASGI application.
 
-    def __init__(self, application: WsgiApplication, too_many: Callable[[Environ], Answer]) -> None:
-        self._application, self._too_many = application, too_many
+    `find_caller` names whose credential a request bears, in a thread; "": it is not valid; None: nobody can tell.
+    `too_many` answers requests that no queue takes, in the event loop: it must be quick.
+    """
+
+    def __init__(
+        self,
+        application: WsgiApplication,
+        find_caller: Callable[[Environ], str | None],
+        too_many: Callable[[Environ], Answer],
+    ) -> None:
+        self._application, self._find_caller, self._too_many = application, find_caller, too_many
         self._threads = Threads(THREADS, "request")
         self._probing = Threads(1, "probe")
         self._queues = CallerQueues()
@@ -96,9 +105,13 @@ class Front:
             await send_answer(self._too_many(environ), send)
 
     async def _serve(self, scope: Message, environ: Environ, send: Send) -> None:
-        answer, queue = await self._ask(environ, may_postpone=True)
-        if answer.is_postponed:
-            answer, queue = await self._ask(environ, may_postpone=False)
+        await self._recognise(environ)
+        with self._queues.join(environ) as queue:
+            threads = self._probing if queue.name == "probes" else self._threads
+            async with queue.threads:
+                answer = await threads.call(answer_to, self._application, environ)
+            if answer.caller != queue.name:
+                self._queues.learn(environ, answer.caller)
         scope[WORKED_ON] = answer.worked_on
         if answer.pieces is not None:
             await self._send_pieces(answer, queue, send)
@@ -108,6 +121,15 @@ class Front:
                 await send_answer(answer, send)
         else:
             await send_answer(answer, send)
+
+    async def _recognise(self, environ: Environ) -> None:
+        """Learn in a shared queue whose key this is, before anything is done for them: nobody stays there for long."""
+        if not self._queues.is_of_unknown_key(environ):
+            return
+        with self._queues.join(environ) as queue:
+            async with queue.threads:
+                if self._queues.is_of_unknown_key(environ):  # nobody has told meanwhile
+                    self._queues.learn(environ, await self._threads.call(self._find_caller, environ))
 
     async def _send_pieces(self, answer: Answer, queue: CallerQueue, send: Send) -> None:
         pieces = iter(answer.pieces)
@@ -121,15 +143,3 @@ class Front:
             await send_pieces(answer, make, send)
         finally:
             await self._threads.call(answer.pieces.close)
-
-    async def _ask(self, environ: Environ, *, may_postpone: bool) -> tuple[Answer, CallerQueue]:
-        """Have the application answer in a thread of the caller's queue, and learn who the caller is."""
-        with self._queues.join(environ) as queue:
-            threads = self._probing if queue.name == "probes" else self._threads
-            is_to_move = may_postpone and queue.is_of_unknown_callers
-            asked = {**environ, IS_UNKNOWN_CALLER: True} if is_to_move else environ
-            async with queue.threads:
-                answer = await threads.call(answer_to, self._application, asked)
-            if answer.caller != queue.name:
-                self._queues.learn(environ, answer.caller)
-        return answer, queue

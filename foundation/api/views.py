@@ -78,8 +78,8 @@ class ApiViewSet(AnswersOptions, ViewSet):
             forget_caller(request.META)
             raise
         self.is_authenticated = True
+        recognise(request.META, str(request.user))
         key_id = request.user.key_id  # type: ignore[union-attr]  # the caller, not one of Django's users
-        recognise(request.META, f"key {key_id}")
         note(keyId=key_id, agentId=request.user.agent_id)  # type: ignore[union-attr]  # as above
         limit_rate(key_id)
         if request.method == "POST":

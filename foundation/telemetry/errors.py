@@ -26,7 +26,6 @@ def report_errors(dsn: str, process: str) -> None:
 
     sentry_sdk.init(
         dsn=dsn,
-        ignore_errors=["foundation.api.environ.CallerIsKnown"],  # nothing went wrong: the front asks again
         release=f"allowance@{VERSION}",
         before_send=partial(_reduce, process),
         send_default_pii=False,

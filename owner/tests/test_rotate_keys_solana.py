@@ -12,10 +12,10 @@ from solders.transaction import Transaction
 from chains.port import DepositEvent
 from chains.solana.derivation import relayer_keypair
 from foundation.kernel.assets import Asset
+from owner.escrow_transfers import book_transfer
 from owner.tests.rotations import Keys, process, status
 from owner.tests.solana_rotation import Escrow, give_sol, submit, time_passing
 from payments.funding.deposits import record_deposits
-from payments.funding.escrow_transfers import book_transfer
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, DepositCursor, Withdrawal
 from payments.reconciling.escrow_history import search_history

@@ -42,32 +42,24 @@ def transfer_to_sign(withdrawal: Withdrawal, *, by: str = AUTHOR) -> dict[str, A
     return _on_evm(withdrawal, served) if served.chain.vm is Vm.EVM else _on_solana(withdrawal, by)
 
 
-def cancel_once_safe(reference: str, *, by: str, reason: str) -> Withdrawal:
-    """Cancel a withdrawal once no transaction that was made for the owner can be included any more.
-
-    On an EVM chain, what the owner signs never expires: there, only the holder of the owner's key can tell.
-
-    Raises:
-        OperationRefused: as `cancel_withdrawal` does, a transaction may still be included, or that cannot be told now.
-    """
-    check_is_over(withdrawal := find_withdrawal(reference))
-    return cancel_withdrawal(reference, by=by, reason=reason, checked=withdrawal)
-
-
 def cancel_checked(reference: str, *, by: str, reason: str) -> Withdrawal:
-    """Cancel a withdrawal of which `check_is_over` has just found nothing: this asks no node.
+    """Cancel a withdrawal that `check_is_over` has looked at: this asks no node.
 
     Raises:
-        OperationRefused: as `cancel_withdrawal` does, or a transaction was made since, which may still be included.
+        OperationRefused: as `cancel_withdrawal` does.
+        StillValid: nobody looked, or a transaction was made since, which may still be included.
     """
     withdrawal = find_withdrawal(reference)
-    if (adapter := _chain_that_expires(withdrawal)) is not None:
-        _refuse_if_valid(withdrawal, adapter, skipped=0)
+    if withdrawal.valid_until_height is not None and _chain_that_expires(withdrawal) is not None:
+        raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
     return cancel_withdrawal(reference, by=by, reason=reason, checked=withdrawal)
 
 
 def check_is_over(withdrawal: Withdrawal) -> None:
     """Check that no transaction of a withdrawal can be included any more. This asks nodes, so call it under no lock.
+
+    On an EVM chain, what the owner signs never expires: there, only the holder of the owner's key can tell. What has
+    expired is forgotten, so that `cancel_checked` sees whether another transaction was made since.
 
     Raises:
         OperationRefused: a transaction may still be included, or that cannot be told now.
@@ -75,11 +67,14 @@ def check_is_over(withdrawal: Withdrawal) -> None:
     if (adapter := _chain_that_expires(withdrawal)) is None:
         return
     try:
-        _refuse_if_valid(withdrawal, adapter, adapter.follower.find_finality().skipped)
+        if _may_be_included(withdrawal, adapter, adapter.follower.find_finality().skipped):
+            raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
     except ChainUnavailable as error:
         raise OperationRefused(
             f"It cannot be told whether {withdrawal} may still be paid on the chain: {error}"
         ) from error
+    seen = Withdrawal.objects.filter(pk=withdrawal.pk, valid_until_height=withdrawal.valid_until_height)
+    seen.update(valid_until_height=None)
 
 
 def _chain_that_expires(withdrawal: Withdrawal) -> SolanaChain | None:
@@ -88,11 +83,6 @@ def _chain_that_expires(withdrawal: Withdrawal) -> SolanaChain | None:
     if withdrawal.state != "open" or served is None or withdrawal.escrow != served.escrow:
         return None
     return solana_chain(withdrawal.chain) if served.chain.vm is Vm.SOLANA else None
-
-
-def _refuse_if_valid(withdrawal: Withdrawal, adapter: SolanaChain, skipped: int) -> None:
-    if _may_be_included(withdrawal, adapter, skipped):
-        raise StillValid(f"The transaction made for {withdrawal} may still be included: try again in a minute.")
 
 
 def transaction_expires(withdrawal: Withdrawal) -> bool:

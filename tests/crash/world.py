@@ -82,7 +82,7 @@ class World:
         return wait_until(is_so, what)
 
     def crash(self, name: str) -> None:
-        """Kill a process of the product and start it again. Its duties are free at once: they guard nothing."""
+        """Kill a process of the product and start it again. Its leases are free at once: they guard nothing."""
         self.processes.kill(name)
         self.processes.start(name)
         self.installation.execute(LET_GO)

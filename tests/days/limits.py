@@ -35,7 +35,7 @@ def ask_for_it(person: Person, reason: str) -> None:
 
 def confirm_it(person: Person, difference: str) -> None:
     person.open("/console/staff/changerequest/")
-    person.click("Raise the limits of an agent")
+    person.click("Set the limits of an agent")
     assert difference in person.text
     person.click("Confirm")
     assert f"The policy of {BUYER} is polrev_" in person.text

@@ -10,11 +10,12 @@ from chains.port import ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand, read_amount
 from foundation.kernel.money import format_amount
 from payments.funding.expected_holdings import chains_with
-from payments.funding.owner_transactions import StillValid, cancel_once_safe, transaction_expires, transfer_to_sign
+from payments.funding.owner_transactions import StillValid, transaction_expires, transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, find_withdrawal
 from payments.management.movement_options import find_agent
 from payments.models import Withdrawal
 from services.served_chains import read_chain
+from staff.kinds import make
 
 _POLL_S = 0.5
 _LOOK_AGAIN_S = 5
@@ -48,7 +49,8 @@ class Command(JsonCommand):
 
     def perform(self, **options: Any) -> dict[str, Any]:
         if options["cancel"] is not None:
-            return _present(cancel_once_safe(options["cancel"], by=AUTHOR, reason=options["reason"]))
+            make("withdrawal.cancel", {"withdrawal": options["cancel"]}, by=AUTHOR, reason=options["reason"])
+            return _present(find_withdrawal(options["cancel"]))
         withdrawal = find_withdrawal(options["show"]) if options["show"] is not None else _book(options)
         shown: dict[str, Any] = {}
         if withdrawal.state == "open":

@@ -183,7 +183,7 @@ def test_an_answer_that_django_never_made_has_the_route_of_its_path():
 
         long = {"scheme": "http", "http_version": "1.1", "method": "POST", "raw_path": b"/v1/payments/request",
                 "query_string": b"x" * 40_000, "headers": [], "server": ("h", 1), "client": ("h", 1)}  # fmt: skip
-        front = Front(refuse_to_serve, refuse_to_serve)
+        front = Front(refuse_to_serve, refuse_to_serve, refuse_to_serve)
         front._is_limited = True
         await front(long, refuse_to_serve, send)
         return statuses

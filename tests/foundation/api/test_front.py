@@ -1,4 +1,4 @@
-"""The lines of the front: who waits for whom, and who is sent away. With an application that takes its time."""
+"""The queues of the front: who waits for whom, and who is sent away. With an application that takes its time."""
 
 import asyncio
 import threading
@@ -31,12 +31,16 @@ class Office:
         self.exports: list[Export] = []
         self.doors = threading.Event()
 
+    def find_caller(self, environ: Environ) -> str | None:
+        sent = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")[2]
+        return sent.split("#")[0] if sent.startswith("ok") else ""
+
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        sent = environ.get("HTTP_AUTHORIZATION", "").partition(" ")[2]
-        is_looked_at = not environ["PATH_INFO"].startswith("/static")
-        if sent.startswith("ok") and is_looked_at:
-            recognise(environ, sent.split("#")[0])
-        elif is_looked_at:
+        if environ["PATH_INFO"].startswith("/static"):
+            pass
+        elif caller := self.find_caller(environ):
+            recognise(environ, caller)
+        else:
             forget_caller(environ)
         self.inside.append(environ["PATH_INFO"])
         if environ["PATH_INFO"] not in ("/healthz", "/readyz"):
@@ -110,7 +114,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.office = Office()
-        self._front = Front(self.office, too_many)
+        self._front = Front(self.office, self.office.find_caller, too_many)
 
     def admit(self, visit: Visit) -> "asyncio.Task[None]":
         return asyncio.create_task(self._front(visit.scope, visit.receive, visit.send))
@@ -140,7 +144,7 @@ def test_a_caller_has_some_threads_and_another_one_the_rest():
     asyncio.run(play())
 
 
-def test_who_writes_the_same_credential_in_many_ways_has_one_line():
+def test_who_writes_the_same_credential_in_many_ways_has_one_queue():
     async def play() -> None:
         counter = Counter()
         visits = [counter.admit(Visit(credential=f"Bearer ok-greedy#{number}")) for number in range(50)]
@@ -166,7 +170,7 @@ def test_a_known_key_is_known_however_it_is_sent(spelling):
     asyncio.run(play())
 
 
-def test_strangers_share_lines_by_what_they_come_for_and_are_not_sent_away():
+def test_strangers_share_queues_by_what_they_come_for_and_are_not_sent_away():
     async def play() -> None:
         counter = Counter()
         counter.office.doors.set()
@@ -206,7 +210,7 @@ def test_who_is_known_stays_known_where_nobody_looks():
     asyncio.run(play())
 
 
-def test_beyond_its_bound_a_line_is_429_and_the_others_go_on():
+def test_beyond_its_bound_a_queue_is_429_and_the_others_go_on():
     async def play() -> None:
         counter = Counter()
         counter.office.doors.set()

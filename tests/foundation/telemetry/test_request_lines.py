@@ -36,7 +36,7 @@ def lines(caplog, settings):
             "scheme": "http", "server": ("127.0.0.1", "1"), "client": ("127.0.0.1", "2"),
             "headers": [(b"x-forwarded-for", b"203.0.113.7")], **of_scope,
         }  # fmt: skip
-        front = RequestLines(Front(application, lambda _environ: Answer(429)))
+        front = RequestLines(Front(application, lambda _environ: None, lambda _environ: Answer(429)))
         with caplog.at_level(logging.INFO, "allowance.requests"):
             try:
                 asyncio.run(front(scope, receive, send))
