@@ -34,7 +34,10 @@ class Caller:
 
 
 class RememberedCallers:
-    """The callers that a process has verified in the last minute, by the digests of their keys."""
+    """The callers that a process has verified in the last minute, by the digests of their keys.
+
+    Without them, a tenth fewer payments per second are decided (docs/decisions/decide-together.md).
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ class Threads:
     """Some threads of which the one that was busy last is called first. They live as long as the process.
 
     Each keeps a connection to the database, and what a session needs that worked just now is in the processor's caches.
-    Sessions that take turns cost PostgreSQL half as much again.
+    At 8 connections this gives a tenth of the payments per second, at 32 nothing (docs/decisions/decide-together.md).
     """
 
     def __init__(self, count: int, name: str) -> None:
