@@ -30,6 +30,8 @@ from foundation.reporting import start_reporting
 from foundation.telemetry import traces
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
+    # Django's checks load what only pages need. What is missing is refused here anyway.
+    os.environ["CELERY_SKIP_CHECKS"] = "true"
     boot(["celery", *sys.argv[1:]])
     refuse_incomplete(["celery", *sys.argv[1:]])
 TRANSPORT_ALIASES.update(TRANSPORTS)

@@ -140,7 +140,7 @@ INSTALLED_APPS = [
     "unfold",  # its templates and forms come before those of the admin
     "unfold.contrib.filters",
     "unfold.contrib.forms",
-    "django.contrib.admin",
+    "allowance.admin_site.ConsoleConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -18,6 +18,7 @@ from payments.api.x402 import DemandedPaymentViewSet
 from policy.views import MeViewSet, allowance_keys
 from services.views import ServiceViewSet
 
+admin.autodiscover()  # a worker has not done so at its start
 admin.site.site_header = "Allowance"
 admin.site.site_title = "Allowance console"
 admin.site.index_title = "Console"

@@ -11,7 +11,7 @@ class BackofficeConfig(AppConfig):
         from backoffice.list_sums import sum_up_entries, sum_up_payments
         from backoffice.paid_services import find_paid
         from services.paid import tell_how_to_find_paid
-        from staff.lists import tell_how_to_sum_up
+        from staff.list_sums import tell_how_to_sum_up
 
         tell_how_to_find_paid(find_paid)
         tell_how_to_sum_up("ledger.logentry", sum_up_entries)

@@ -19,7 +19,7 @@ from payments.models import Payment
 from policy.fields import AmountField
 from policy.models import Agent
 from services.models import Service
-from staff.lists import Line, Sums
+from staff.list_sums import Line, Sums
 
 # What an address of a list names, and the columns of the totals and of the rows that it is compared with.
 _ENTRIES = {

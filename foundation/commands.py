@@ -17,6 +17,9 @@ AUTHOR = "command line"
 class JsonCommand(BaseCommand):
     """A command that performs one operation and prints its result, or a refusal in a sentence, with status 1."""
 
+    # What is missing, `manage.py` refuses; Django's checks load what only pages need.
+    requires_system_checks = ()
+
     def perform(self, **options: Any) -> dict[str, Any]:
         """Do the work; return what the last line says."""
         raise NotImplementedError

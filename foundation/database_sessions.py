@@ -14,7 +14,8 @@ class SharedSessions:
     """Sessions of the primary that the threads of a process use in the place of their own: the last used one first.
 
     What a session needs for its statements stays in the processor's caches while it works. Twenty sessions that work in
-    turn cost PostgreSQL half as much again as one: an eighth of all payments per second. There are no more than `most`: beyond that, threads use their own.
+    turn cost PostgreSQL half as much again as one: an eighth of all payments per second
+    (docs/decisions/decide-together.md). There are no more than `most`: beyond that, threads use their own.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,8 +1,5 @@
 """Lists whose filtered rows are summed up and exported. An export is recorded in the audit."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.core.exceptions import BadRequest, EmptyResultSet, PermissionDenied
@@ -17,44 +14,11 @@ from foundation.console.pages import ReadOnlyAdmin
 from foundation.database import reading_alias, reading_connection
 from foundation.kernel.times import utc_now
 from staff.exporting import record_export
+from staff.list_sums import Line, Sums, find_summer
 
 # The newest rows that are summed up: to add up a million takes too long for a page.
 MOST_SUMMED = 50_000
 _EXPORT = "export"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The sum of one asset, and of one state if the list has some."""
-
-    asset: str
-    words: str
-    count: int
-    total: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What the filtered rows sum up to. `is_capped`: there are more rows than were added up."""
-
-    lines: list[Line]
-    is_capped: bool
-
-    @property
-    def count(self) -> int:
-        return sum(line.count for line in self.lines)
-
-
-Summer = Callable[[Mapping[str, str]], Sums | None]
-_summers: dict[str, Summer] = {}
-
-
-def tell_how_to_sum_up(model: str, summer: Summer) -> None:
-    """Let an app above sum up all that the address of a model's list filters, where it knows how to.
-
-    It calls this when it is ready. `model` is a label, such as `ledger.logentry`.
-    """
-    _summers[model] = summer
 
 
 class ListedAdmin(ReadOnlyAdmin):
@@ -125,7 +89,7 @@ class ListedAdmin(ReadOnlyAdmin):
 
     def _find_sums(self, request: HttpRequest, rows: QuerySet[Any]) -> Sums | None:
         """Take the sums from totals where they say as much as the rows, or the rows are none or too many."""
-        sum_up = _summers.get(self.opts.label_lower)
+        sum_up = find_summer(self.opts.label_lower)
         whole = sum_up(request.GET.dict()) if sum_up else None
         if whole is not None and (self.totals_suffice or not 0 < whole.count <= MOST_SUMMED):
             return whole

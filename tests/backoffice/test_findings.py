@@ -80,6 +80,12 @@ def _lose_a_token(settings: Any, *lost: Asset) -> None:
     EVM.observe()
 
 
+def _lose_every_token(settings: Any) -> None:
+    """The escrow has no caps for tokens that are nowhere, which is a mismatch of its own."""
+    _lose_a_token(settings, *Asset)
+    ChainState.objects.filter(chain=LOCALNET).update(mismatch="")
+
+
 def _use_up_gas(settings: Any) -> None:
     AgentGas.objects.create(agent=make_agent(), chain=LOCALNET, hour=utc_now(), cost=Decimal(1))
     settings.GAS_BUDGET_PER_AGENT = Decimal("0.5")
@@ -136,7 +142,7 @@ PLANTED: dict[str, Callable[[Any, Any], object]] = {
     "nodes": _of_state(contradictions={"1": {"at": format_instant(utc_now()), "about": "block 7"}}),
     "assets": lambda settings, _: _lose_a_token(settings, Asset.EURC),
     "relayers": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_funded=False),
-    "no asset": lambda settings, _: _lose_a_token(settings, *Asset),
+    "no asset": lambda settings, _: _lose_every_token(settings),
     "rotation": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_enabled=False),
     "gas": lambda settings, _: _use_up_gas(settings),
     "missing": lambda *_: make_comparison(LOCALNET, drift="-5"),

@@ -15,7 +15,6 @@ class Command(JsonCommand):
         "Check one exported log entry against the published keys, offline. "
         "Names the first thing that is wrong and ends with status 1."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="One element of `data` of GET /v1/logs, as JSON.")

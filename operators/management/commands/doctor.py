@@ -23,7 +23,6 @@ class Command(JsonCommand):
         "nothing, shows no secret, and works where nothing else does. Ends with status 1 if something keeps payments, "
         "or what goes with them, from working."
     )
-    requires_system_checks = ()  # what they complain of is among the findings
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--only", action="append", choices=AREAS, metavar="AREA", help=f"Only: {', '.join(AREAS)}.")

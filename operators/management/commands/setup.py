@@ -26,8 +26,6 @@ class Command(JsonCommand):
         "missing there, such as the variables of another chain. --split copies, for each type of process, the "
         "variables that it reads."
     )
-    # It makes the configuration that others need.
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--file", default=".env", metavar="FILE", help="Where the variables are (default: .env).")

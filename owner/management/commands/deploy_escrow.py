@@ -33,8 +33,6 @@ class Command(JsonCommand):
         "owner, to finish what was interrupted, or to add the account of an asset that was added: what is there stays "
         "as it is."
     )
-    # The chain has no escrow yet; everything else is checked below.
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chain", help="An alias such as base, or CAIP-2.")

@@ -32,8 +32,6 @@ class Command(JsonCommand):
         "everything: OLD_RELAYER_SEED and OLD_POLICY_SIGNER_SOLANA_KEY sign for that, or one of them and the owner. "
         "Run it again there later to transfer what customers still sent to the old address. See docs/operate/keys.md."
     )
-    # The escrow does not have the configured keys yet; what is needed is checked below.
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chain", metavar="CHAIN", help="An alias such as base, or CAIP-2.")
