@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings as configured
 from django.utils.html import escape
+from solders.keypair import Keypair
 
 from backoffice.alarms.looking import look
 from backoffice.findings import FINDERS, errands
@@ -39,8 +40,8 @@ from tests.documents.pages import text_of
 from tests.support.commands import run
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
 from tests.support.heartbeats import NAME, hearts_that_beat, make_heartbeat
-from tests.support.local_ids import LOCALNET
-from tests.support.localnets import EVM
+from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
+from tests.support.localnets import EVM, SOLANA
 from tests.support.reconciliations import make_comparison
 from tests.support.webhook_rows import make_delivery, make_endpoint
 
@@ -80,10 +81,12 @@ def _lose_a_token(settings: Any, *lost: Asset) -> None:
     EVM.observe()
 
 
-def _lose_every_token(settings: Any) -> None:
-    """The escrow has no caps for tokens that are nowhere, which is a mismatch of its own."""
-    _lose_a_token(settings, *Asset)
-    ChainState.objects.filter(chain=LOCALNET).update(mismatch="")
+def _lose_the_only_token(settings: Any) -> None:
+    """On Solana: an EVM escrow without any token that it knows is a mismatch, too."""
+    served = settings.CHAINS[SOLANA_LOCALNET]
+    settings.CHAINS[SOLANA_LOCALNET] = replace(served, tokens={Asset.USDC: str(Keypair().pubkey())})
+    served_chains.cache_clear()
+    SOLANA.observe()
 
 
 def _use_up_gas(settings: Any) -> None:
@@ -142,7 +145,7 @@ PLANTED: dict[str, Callable[[Any, Any], object]] = {
     "nodes": _of_state(contradictions={"1": {"at": format_instant(utc_now()), "about": "block 7"}}),
     "assets": lambda settings, _: _lose_a_token(settings, Asset.EURC),
     "relayers": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_funded=False),
-    "no asset": lambda settings, _: _lose_every_token(settings),
+    "no asset": lambda settings, _: _lose_the_only_token(settings),
     "rotation": lambda *_: Relayer.objects.filter(chain=LOCALNET).update(is_enabled=False),
     "gas": lambda settings, _: _use_up_gas(settings),
     "missing": lambda *_: make_comparison(LOCALNET, drift="-5"),
