@@ -35,6 +35,7 @@ class Part:
 PARTS = (
     Part("make wheels"),
     Part("make hard-tests"),
+    Part("make coverage"),
     Part("make crashtest"),
     Part("make overspend"),
     Part('make fuzz ARGS="--minutes 3"'),

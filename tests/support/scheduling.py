@@ -88,16 +88,3 @@ def pytest_collection_finish(session: pytest.Session) -> Iterator[None]:
 
 def _suffix(item: pytest.Item) -> str:
     return _ROLLED_BACK if item.get_closest_marker("rolled_back") else ""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> None:
-    """Measure the coverage of tests that are rolled back, and of no other."""
-    plugin = item.config.pluginmanager.getplugin("_cov")
-    if (
-        plugin
-        and plugin.cov_controller
-        and plugin.cov_controller.started
-        and not item.get_closest_marker("rolled_back")
-    ):
-        plugin.cov_controller.pause()
