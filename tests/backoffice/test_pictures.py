@@ -46,8 +46,8 @@ def _history(db: None) -> None:
     for number in range(7):
         asset = Asset.EURC if number == 6 else Asset.USDC
         agent = make_agent(asset=asset, max_per_payment="9", daily_limit="20", weekly_limit="80")
-        for turn in range(30):
-            at = NOW - 58 * DAY + turn * 47 * HOUR + number * HOUR
+        for turn in range(12):
+            at = NOW - 58 * DAY + turn * 117 * HOUR + number * HOUR
             try:
                 entry = decide(agent, payees[asset][(turn + number) % 6], f"{(turn * 7 + number) % 11 + 0.5}", at=at)
             except ContractError:

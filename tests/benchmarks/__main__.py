@@ -92,7 +92,7 @@ def _read_options() -> argparse.Namespace:
         options.window, options.log, options.memory = 1_000_000, 10_000_000, 1_000_000
     if options.short:
         options.seconds, options.rounds, options.agents = 0.2, 1, 4
-        options.window, options.log, options.memory = 50, 500, 40
+        options.window, options.log, options.memory = 50, 100, 40
     return options
 
 
