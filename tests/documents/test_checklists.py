@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from allowance_client.client import Allowance, AsyncAllowance
+from allowance_client.operations import Operations
 
 from allowance.front.measuring import template_of
 from allowance.urls import urlpatterns
@@ -45,3 +47,11 @@ def test_every_endpoint_has_been_through_the_checklist():
         assert f"describe({view.__name__}," in re.sub(r"\b\w+\.(?=\w+ViewSet)", "", text_of(f"{home}/openapi.py"))
         assert re.search(rf'["/]{path.split("/")[2]}["/]', client)
         assert f'"{path}"' in schema
+
+
+def test_every_operation_of_the_client_is_in_both_of_its_faces():
+    operations = {name for name in vars(Operations) if not name.startswith("_")}
+
+    assert operations
+    assert operations <= {name for name in dir(Allowance) if not name.startswith("_")}
+    assert operations <= {name for name in dir(AsyncAllowance) if not name.startswith("_")}

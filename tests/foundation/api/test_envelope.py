@@ -76,6 +76,7 @@ def test_every_error_of_the_contract_has_a_status():
 @pytest.mark.parametrize(
     ("code", "status"),
     [
+        ("service_not_payable", 403), ("service_not_found", 404), ("log_entry_not_found", 404),
         ("invalid_api_key", 401), ("agent_paused", 403), ("service_not_approved", 403), ("idempotency_conflict", 409),
         ("budget_exceeded", 422), ("policy_signer_unavailable", 503), ("invalid_request", 400),
         ("idempotency_key_required", 400), ("insufficient_scope", 403), ("agent_not_found", 404),

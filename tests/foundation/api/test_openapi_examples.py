@@ -89,7 +89,8 @@ def test_whom_the_examples_are_about_exists_nowhere_else(document):
 
     assert {"example-agent", "example-market-data", "example-report-wk-20"} <= {*names}
     assert {name for name in names if not name.startswith("example-")} == set()
-    made = [path.read_text() for folder in ("demo", "embedded") for path in (ROOT / "allowance" / folder).rglob("*.py")]
+    made = [path.read_text() for folder in ("demo", "embedded") for path in (ROOT / "workshop" / folder).rglob("*.py")]
+    assert any("agent-research" in text for text in made)
     assert not any("example-" in text for text in made)
 
 

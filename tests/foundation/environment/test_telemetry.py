@@ -2,8 +2,7 @@
 
 import pytest
 
-from foundation.environment import telemetry
-from foundation.environment.telemetry import read_collector, read_dsn, read_headers
+from foundation.environment.telemetry import read_collector, read_dsn, read_headers, with_package
 from tests.support.configurations import GOOD, read_settings
 
 DSN = "https://0123456789abcdef@o1.ingest.sentry.example/42"
@@ -43,10 +42,11 @@ def test_headers_are_read_as_opentelemetry_writes_them():
 
 
 @pytest.mark.parametrize(("read", "address"), [(read_dsn, DSN), (read_collector, "http://collector:4318")])
-def test_an_address_without_the_packages_is_refused_with_what_to_install(monkeypatch, read, address):
-    monkeypatch.setattr(telemetry, "find_spec", lambda _module: None)
+@pytest.mark.parametrize("package", ["is_not_there", "is_not_there.nor_this"])
+def test_an_address_without_the_packages_is_refused_with_what_to_install(package, read, address):
     with pytest.raises(ValueError, match=r"pip install --require-hashes -r requirements-telemetry\.txt"):
-        read(address)
+        with_package(package, read)(address)
+    assert with_package("sentry_sdk", read)(address) == read(address)
 
 
 def test_the_form_of_lines_is_one_of_two():
