@@ -30,10 +30,10 @@ from foundation.reporting import start_reporting
 from foundation.telemetry import traces
 
 if "celery" in Path(sys.argv[0]).parts[-2:]:  # the other processes have booted before they come here
-    # Django's checks load what only pages need. What is missing is refused here anyway.
-    os.environ["CELERY_SKIP_CHECKS"] = "true"
     boot(["celery", *sys.argv[1:]])
     refuse_incomplete(["celery", *sys.argv[1:]])
+    # Django's checks would load what only pages need. The settings, which refuse this variable, have been read.
+    os.environ["CELERY_SKIP_CHECKS"] = "true"
 TRANSPORT_ALIASES.update(TRANSPORTS)
 # A process that finishes a task just as its worker ends asks, this often in tenths of a second, whether that was heard.
 # By then nobody listens: left to itself, one end in ten takes 30 s. What was not heard is done again, and rows tell.

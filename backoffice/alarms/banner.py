@@ -23,10 +23,10 @@ class OpenAlarms:
 
     @cached_property
     def all(self) -> list[Alarm]:
-        """All of them, the worst first, so that many of one kind hide no worse one: as in the work queue."""
+        """All of them, the worst first, so that many of one kind hide no worse one; of one kind the newest first."""
         if not self.reader.is_authenticated:
             return []
-        alarms = Alarm.objects.filter(is_over=False, cleared_at=None).order_by("id")
+        alarms = Alarm.objects.filter(is_over=False, cleared_at=None).order_by("-id")
         order = list(Severity)
         return sorted(
             (alarm for alarm in alarms if self.reader.has_perm(alarm.permission)),
