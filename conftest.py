@@ -45,6 +45,18 @@ def unsaid() -> None:
     Recent.kept_for_s = 0
 
 
+@pytest.fixture(autouse=True)
+def kinds_as_they_were() -> Iterator[None]:
+    """Forget the kinds of changes that a test has made known: others go over all that there are."""
+    from staff.kinds import _kinds  # noqa: PLC0415 - the settings come first
+
+    before = dict(_kinds)
+    yield
+    if _kinds != before:
+        _kinds.clear()
+        _kinds.update(before)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Make the tests' database and let the watcher look at the chains once, for all tests.

@@ -10,7 +10,7 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from staff import links, people
 from staff.independence import acts_alone, find_seconds
-from staff.kinds import Kind, _kinds
+from staff.kinds import Kind, register
 from staff.models import RequestState
 from staff.people_requests import propose_change
 from staff.second_person import Proposal, confirm, propose
@@ -18,7 +18,7 @@ from tests.support.sign_in import make_user
 
 
 @pytest.fixture
-def done(settings, monkeypatch):
+def done(settings):
     """What a change that needs two was made with, if it was."""
     settings.FOUR_EYES = True
     made: list[str] = []
@@ -27,8 +27,7 @@ def done(settings, monkeypatch):
         made.append(by)
         return "Done."
 
-    kind = Kind("test.move_money", "Move money", "ledger.add_balancemovement", perform)
-    monkeypatch.setitem(_kinds, kind.name, kind)
+    register(Kind("test.move_money", "Move money", "ledger.add_balancemovement", perform))
     return made
 
 
