@@ -3,7 +3,11 @@
 With Debian's Redis and Sentinel, everything in TLS; a web server, a worker of both queues, beat.
 """
 
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import requests
@@ -11,6 +15,7 @@ from redis.exceptions import ConnectionError as NotConnected
 
 from payments.models import Payment
 from services.models import WebhookDelivery
+from tests.benchmarks.processor import children_of
 from tests.services.webhooks.couriers import forget_other_tests
 from tests.services.webhooks.receivers import Receiver
 from tests.support import workers
@@ -21,6 +26,9 @@ from tests.support.sentinels import PASSWORD, PASSWORD_OF_SENTINELS, Watched, se
 from tests.support.servers import Servers
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(30)]
+
+# Of a worker, see tests/support/workers.py.
+_PROCESSES = 2
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +49,13 @@ def test_a_failover_of_redis_stops_nothing(watched, tmp_path):
         workers.worker(logs[1], *beat, **variables) as worker,
     ):
         agent = make_agent()
-        story = _Story(servers.urls[0], agent.id, make_service(webhook_url=receiver.url()).id)
+        payee = make_service(webhook_url=receiver.url())
+        # Each has a key, and so a quota, of its own.
+        story, other = (_Story(servers.urls[0], agent.id, payee.id) for _ in range(2))
         story.pay_and_be_told()
 
-        watched.kill_master()
+        with all_busy(worker, watched, other):
+            watched.kill_master()
         answers = [story.pay() for _ in range(40)]  # more than one quota of the rate limit
         wait_until(lambda: _is_master(watched), "the replica has taken over")
         story.pay_and_be_told()
@@ -59,6 +70,27 @@ def test_a_failover_of_redis_stops_nothing(watched, tmp_path):
     assert PASSWORD not in said
     assert PASSWORD_OF_SENTINELS not in said
     assert "The rate limiter is away" in said
+
+
+@contextmanager
+def all_busy(worker: "subprocess.Popen[bytes]", watched: Watched, story: "_Story") -> Iterator[None]:
+    """Hold what the worker's processes do until the block ends; each has a task by then."""
+    processes = children_of(worker.pid)
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        # Each approved payment wakes a worker.
+        wait_until(lambda: story.pay() and _count_taken(watched) == _PROCESSES, "each process has a task")
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
+def _count_taken(watched: Watched) -> int:
+    with watched.replica() as replica:
+        replica.select(1)
+        return int(replica.zcard("unacked_index"))
 
 
 def _is_master(watched: Watched) -> bool:
