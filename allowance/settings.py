@@ -21,8 +21,7 @@ from chains.chain_settings import KNOWN, read_chains
 from foundation.environment.configuration import Configuration
 from foundation.environment.connections import POSTGRESQL
 from foundation.environment.egress_proxy import EgressProxy
-from foundation.environment.notices import NOTICE_ROLES as NOTICE_ROLES  # noqa: PLC0414 - a setting, too
-from foundation.environment.notices import MailServer, read_channels
+from foundation.environment.notices import NOTICE_ROLES, MailServer, read_channels
 from foundation.environment.redis_addresses import Redis
 from foundation.environment.single_sign_on import read_issuer, read_provider
 from foundation.environment.table import is_secret

@@ -61,6 +61,16 @@ def test_a_key_that_is_not_in_force_any_more_gets_401_and_nothing_is_decided(
     assert LogEntry.objects.filter(agent=payment["agentId"]).count() == 1
 
 
+def test_a_key_for_all_agents_that_is_revoked_does_not_learn_which_there_are(client_of, agent, payment):
+    client = client_of()
+    key = ApiKey.objects.latest("created_at")
+    assert client.pay(payment, "first").status_code == 201
+    revoke(key)
+
+    for asked in (payment["agentId"], "nobody"):
+        error_of(client.pay({**payment, "agentId": asked}, new_name("key")), 401, "invalid_api_key")
+
+
 def test_an_earlier_answer_is_not_shown_to_a_key_that_was_revoked(payer, payment):
     client, key = payer
     revoke(key)
