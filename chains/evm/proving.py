@@ -15,10 +15,10 @@ from chains.evm.costs import find_costs
 from chains.evm.escrow_calls import authorization_state_call, status_call
 from chains.evm.queries import called_escrow
 from chains.port import (
+    Fate,
     Finality,
-    NonceProof,
-    PaymentProof,
-    Proof,
+    NonceFate,
+    PaymentFate,
     TransactionQuery,
 )
 from chains.rpc.nodes import Nodes
@@ -36,9 +36,9 @@ class EvmProver:
         self._nodes = nodes
         self._served = served
 
-    def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        # A missing receipt proves nothing, since a node that lags behind does not have it either. The proof is the
-        # status in the escrow, as of a block that such a node does not have. That is the newest block, whose state
+    def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
+        # A missing receipt proves nothing, since a node that lags behind does not have it either. What proves is
+        # the status in the escrow, as of a block that such a node does not have. That is the newest block, whose state
         # every node keeps: once a payment is not possible any more, its status is the same in every later block.
         orders = [one for one in queries if one.order is not None]
         addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
@@ -52,11 +52,11 @@ class EvmProver:
         count = len(addresses)
         said = [self._agree(replies, index, of_nonce=index < 2 * count) for index in range(len(calls))]
         nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
-        paid = _payment_proofs(orders, authorized, said[2 * count :])
+        paid = _payment_fates(orders, authorized, said[2 * count :])
         return {
-            one.tx: Proof(
-                paid[one.tx] if one.order is not None else PaymentProof.UNPAID,
-                _nonce_proof(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
+            one.tx: Fate(
+                paid[one.tx] if one.order is not None else PaymentFate.UNPAID,
+                _nonce_fate(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
             )
             for one in queries
         }
@@ -83,14 +83,14 @@ def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
     return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
 
 
-def _payment_proofs(
+def _payment_fates(
     orders: Sequence[TransactionQuery], authorized: Sequence[TransactionQuery], said: Sequence[int | None]
-) -> dict[str, PaymentProof]:
+) -> dict[str, PaymentFate]:
     """Read the status of each order in the escrow, then whether each authorization was used; by transaction."""
     statuses, used = said[: len(orders)], said[len(orders) :]
-    paid = {one.tx: _payment_proof(status) for one, status in zip(orders, statuses, strict=True)}
+    paid = {one.tx: _payment_fate(status) for one, status in zip(orders, statuses, strict=True)}
     return paid | {
-        one.tx: _authorization_proof(answer, paid[one.tx]) for one, answer in zip(authorized, used, strict=True)
+        one.tx: _authorization_fate(answer, paid[one.tx]) for one, answer in zip(authorized, used, strict=True)
     }
 
 
@@ -102,31 +102,31 @@ def _authorization_call(query: TransactionQuery, block: str) -> Call:
     return ("eth_call", {"to": by.token, "data": "0x" + data.hex()}, block)
 
 
-def _authorization_proof(used: int | None, by_escrow: PaymentProof) -> PaymentProof:
+def _authorization_fate(used: int | None, by_escrow: PaymentFate) -> PaymentFate:
     """Read whether a token counts an authorization as used: 1, 0, None if nodes do not agree on it.
 
     One that was not used is unpaid if the escrow has not paid its id otherwise, either.
     """
     if used == 1:
-        return PaymentProof.PAID
-    return PaymentProof.UNPAID if (used, by_escrow) == (0, PaymentProof.UNPAID) else PaymentProof.UNKNOWN
+        return PaymentFate.PAID
+    return PaymentFate.UNPAID if (used, by_escrow) == (0, PaymentFate.UNPAID) else PaymentFate.UNKNOWN
 
 
-def _payment_proof(status: int | None) -> PaymentProof:
+def _payment_fate(status: int | None) -> PaymentFate:
     """Read an id's status, None if nodes do not agree on it. A void (2) is proven by the escrow's events only."""
-    proofs = {0: PaymentProof.UNPAID, 1: PaymentProof.PAID}
-    return PaymentProof.UNKNOWN if status is None else proofs.get(status, PaymentProof.UNKNOWN)
+    fates = {0: PaymentFate.UNPAID, 1: PaymentFate.PAID}
+    return PaymentFate.UNKNOWN if status is None else fates.get(status, PaymentFate.UNKNOWN)
 
 
-def _nonce_proof(nonce: int | None, final: int | None, newest: int | None) -> NonceProof:
+def _nonce_fate(nonce: int | None, final: int | None, newest: int | None) -> NonceFate:
     """Compare a nonce with its account's nonces in the final and in the newest block; None: nodes do not agree on it.
 
     The newest block alone proves that a nonce is unused, since the final block is an earlier one.
     """
     if nonce is None:
-        return NonceProof.UNKNOWN  # the account is not one of our relayers'
+        return NonceFate.UNKNOWN  # the account is not one of our relayers'
     if final is not None:
-        return NonceProof.USED if final > nonce else NonceProof.UNUSED
+        return NonceFate.USED if final > nonce else NonceFate.UNUSED
     if newest is None:
-        return NonceProof.UNKNOWN
-    return NonceProof.MINED if newest > nonce else NonceProof.UNUSED
+        return NonceFate.UNKNOWN
+    return NonceFate.MINED if newest > nonce else NonceFate.UNUSED

@@ -3,11 +3,11 @@
 from chains.port.adapter import ChainAdapter
 from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, TransferAuthorizer
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
+from chains.port.fate import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.node_health import Contradiction
 from chains.port.observing import EscrowReader, Inspector, Observer, PayeeObserver
 from chains.port.preparing import NonceAdapter, Obstacle, PaymentPlan, Preparer
-from chains.port.proof import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
 from chains.port.signer import PaymentSigner, SignerUnavailable
 from chains.port.transactions import (
     AuthorizedBy,
@@ -26,7 +26,7 @@ from chains.port.transactions import (
 )
 
 __all__ = [
-    "NOTHING_PROVEN",
+    "UNKNOWN_FATE",
     "AuthorizationTerms",
     "AuthorizedBy",
     "Broadcaster",
@@ -36,6 +36,7 @@ __all__ = [
     "DepositEvent",
     "EscrowReader",
     "EscrowSearch",
+    "Fate",
     "Finality",
     "Follower",
     "IncludedPayment",
@@ -43,7 +44,7 @@ __all__ = [
     "Inspector",
     "MadeDeposit",
     "NonceAdapter",
-    "NonceProof",
+    "NonceFate",
     "NonceState",
     "Observation",
     "Observer",
@@ -52,11 +53,10 @@ __all__ = [
     "OutflowEvent",
     "PayeeObserver",
     "PaymentCosts",
+    "PaymentFate",
     "PaymentPlan",
-    "PaymentProof",
     "PaymentSigner",
     "Preparer",
-    "Proof",
     "Prover",
     "RelayerState",
     "SignedAuthorization",

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Protocol
 
-from chains.port.proof import Proof
+from chains.port.fate import Fate
 from chains.port.transactions import (
     Finality,
     Observation,
@@ -47,7 +47,7 @@ class Follower(Protocol):
 class Prover(Protocol):
     """Asks every node, and concludes only what the nodes agree on."""
 
-    def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
+    def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         """Find what the chain proves about transactions, by id."""
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:

@@ -21,7 +21,7 @@ class SolanaBroadcaster:
     """Submits transactions; see `Broadcaster`.
 
     Nodes simulate a transaction first. One that would fail on the chain is submitted again without simulation: its
-    failure on the chain is a proof, long before the transaction would expire. One that would fail only for lack of gas
+    failure on the chain proves it, long before the transaction would expire. One that would fail only for lack of gas
     money is not submitted to fail.
     """
 

@@ -9,12 +9,12 @@ from decimal import Decimal
 from functools import partial
 
 from chains.catalogue import ServedChain
-from chains.port import NOTHING_PROVEN, Finality, Proof, TransactionQuery
+from chains.port import UNKNOWN_FATE, Fate, Finality, TransactionQuery
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.solana.blocks import find_complete_ranges
 from chains.solana.costs import find_costs
-from chains.solana.proofs import (
+from chains.solana.evidence import (
     EXPIRED,
     NodeEvidence,
     block_ranges_of,
@@ -31,25 +31,25 @@ class SolanaProver:
         self._nodes = nodes
         self._served = served
 
-    def find_proofs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
+    def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         replies = self._nodes.read_replies(evidence_calls(queries, of_absence=False), read_evidence(queries))
-        proofs = {one.tx: self._conclude(one, replies, finality) for one in queries}
-        expired = [one for one in queries if proofs[one.tx] == EXPIRED]
+        fates = {one.tx: self._conclude(one, replies, finality) for one in queries}
+        expired = [one for one in queries if fates[one.tx] == EXPIRED]
         if expired:
             # The last valid height came from a single node, when the transaction was signed; so all nodes are asked
             # now.
             replies = self._read_absence(expired)
-            proofs |= {one.tx: self._conclude(one, replies, finality) for one in expired}
-        return proofs
+            fates |= {one.tx: self._conclude(one, replies, finality) for one in expired}
+        return fates
 
-    def _conclude(self, query: TransactionQuery, replies: Sequence[Reply[NodeEvidence]], finality: Finality) -> Proof:
+    def _conclude(self, query: TransactionQuery, replies: Sequence[Reply[NodeEvidence]], finality: Finality) -> Fate:
         known = [
             (reply, outcome) for reply in replies if (outcome := reply.said.find_outcome(query, finality)) is not None
         ]
         outcomes = [Reply(reply.node, outcome) for reply, outcome in known]
         agreed = self._nodes.agreement.find(outcomes, f"what became of {query.tx}")
         if agreed is None:
-            return NOTHING_PROVEN
+            return UNKNOWN_FATE
         is_unanimous = all(outcome == agreed for _, outcome in known)
         return conclude(query, agreed, [reply.said for reply, _ in known], is_unanimous=is_unanimous)
 

@@ -28,7 +28,7 @@ def commands_of(name: str, **variables: str) -> list[list[str]]:
 
 def web_command(port: int, *, name: str = "web", **variables: str) -> list[str]:
     """Give the command of `web`, or of `mcp`, as arguments of `python -m`, listening on this machine alone."""
-    ((_, *command),) = commands_of(name, **variables, PORT=str(port))
+    ((_, *command),) = commands_of(name, **{**variables, "PORT": str(port)})
     return [*command, "--host", "127.0.0.1"]  # granian takes the last --host
 
 

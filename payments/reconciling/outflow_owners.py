@@ -2,7 +2,7 @@
 
 A restored backup has forgotten who asked for the payments of its last minutes, and the chain does not say it. Some
 statements prove themselves: an idempotency key hashes to the id that the escrow has used up (`deciding.escrow_ids`), an
-exported log entry is signed. Others are somebody's word, such as a line of a log, and are told apart from proofs.
+exported log entry is signed. Others are somebody's word, such as a line of a log, and are told apart from these.
 """
 
 from collections import defaultdict

@@ -9,7 +9,7 @@ from itertools import islice
 
 from django.db.models import QuerySet
 
-from chains.port import ChainAdapter, ChainUnavailable, Finality, Inclusion, PaymentProof, Proof
+from chains.port import ChainAdapter, ChainUnavailable, Fate, Finality, Inclusion, PaymentFate
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import EXACT
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -101,21 +101,19 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
         batch = rows[start : start + BATCH_SIZE]
         queries = [query_of(row) for row in batch]
         inclusions = adapter.follower.find_inclusions(queries, finality).inclusions
-        proofs = adapter.prover.find_proofs(queries, finality)
+        fates = adapter.prover.find_fates(queries, finality)
         unconfirmed += [
-            str(row.payment_id)
-            for row in batch
-            if not _is_confirmed(inclusions.get(row.chain_tx), proofs[row.chain_tx])
+            str(row.payment_id) for row in batch if not _is_confirmed(inclusions.get(row.chain_tx), fates[row.chain_tx])
         ]
     return unconfirmed
 
 
-def _is_confirmed(inclusion: Inclusion | None, proof: Proof) -> bool:
+def _is_confirmed(inclusion: Inclusion | None, fate: Fate) -> bool:
     """Tell whether a transaction is still included and the escrow has paid; a missing receipt alone says nothing.
 
     Raises:
         ChainUnavailable: the nodes do not tell, or contradict each other.
     """
-    if proof.payment is PaymentProof.UNKNOWN:
+    if fate.payment is PaymentFate.UNKNOWN:
         raise ChainUnavailable("No node can tell what the escrow has paid.")
-    return proof.payment is PaymentProof.PAID and inclusion is not None and inclusion.failure is None
+    return fate.payment is PaymentFate.PAID and inclusion is not None and inclusion.failure is None

@@ -57,7 +57,7 @@ class _Run:
 def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     """Look for the open transactions of a chain and record what is found; returns how many came to an end.
 
-    Unless it `renews`, a payment whose transaction has expired is given back at once, on the same proof.
+    Unless it `renews`, a payment whose transaction has expired is given back at once, for the same reason.
 
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
@@ -130,7 +130,7 @@ def _is_final_outcome(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion
 def _is_absence_to_prove(
     slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, observation: Observation, run: _Run
 ) -> bool:
-    """Tell whether the chain can be asked for a proof that a transaction will never be included."""
+    """Tell whether the chain can be asked to prove that a transaction will never be included."""
     is_late = is_past_deadline(slot.current, run.finality)
     if is_late and not run.may_end_unpaid(slot.current):
         # Somebody may still pay it otherwise: without nonces, the search has to come past it first.
@@ -144,14 +144,14 @@ def _is_absence_to_prove(
 def _prove(to_prove: Sequence[_Candidate], run: _Run) -> int:
     """End what the chain proves to be over; returns how many came to an end."""
     queries = [query_of(included[0] if included else slot.current) for slot, included in to_prove]
-    proofs = run.adapter.prover.find_proofs(queries, run.finality)
+    fates = run.adapter.prover.find_fates(queries, run.finality)
     ends: list[StateChange] = []
     ended = 0
     for slot, included in to_prove:
         row, inclusion = included or (slot.current, None)
         if inclusion is not None and is_superseded(row):
             ended += len(change_states(end_superseded(slot, row, inclusion)))
-        elif (end := find_end(slot, row, inclusion, proofs[row.tx], run.finality)) is not None:
+        elif (end := find_end(slot, row, inclusion, fates[row.tx], run.finality)) is not None:
             ends.append(end)
     change_states([one for one in ends if one.state == SettlementState.BROADCAST])
     # Settled together. A failure may take its agent's lock, so each is recorded by itself.

@@ -10,7 +10,7 @@ import logging
 
 from django.db.models import QuerySet
 
-from chains.port import ChainAdapter, PaymentProof, Submitter, TransactionQuery
+from chains.port import ChainAdapter, PaymentFate, Submitter, TransactionQuery
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from payments.lifecycle import PaymentStatus
@@ -35,8 +35,8 @@ def give_back_expired(chain: str, adapter: ChainAdapter) -> int:
     finality = adapter.follower.find_finality()
     # A token accepts an authorization only in blocks before its end, and no block is earlier than the one before it.
     over = list(_approved_on(chain).filter(authorized_until__lt=finality.time_by_all).order_by("pk")[:BATCH_SIZE])
-    proofs = adapter.prover.find_proofs([_query_of(payment) for payment in over], finality) if over else {}
-    return sum(_end(payment, proofs[payment.pk].payment) for payment in over)
+    fates = adapter.prover.find_fates([_query_of(payment) for payment in over], finality) if over else {}
+    return sum(_end(payment, fates[payment.pk].payment) for payment in over)
 
 
 def _approved_on(chain: str) -> QuerySet[Payment]:
@@ -48,9 +48,9 @@ def _query_of(payment: Payment) -> TransactionQuery:
     return TransactionQuery(payment.pk, b"", _NOBODY, order_of(payment), None, "")
 
 
-def _end(payment: Payment, proof: PaymentProof) -> int:
+def _end(payment: Payment, fate: PaymentFate) -> int:
     with working_on(paymentId=payment.pk, agentId=payment.agent_id):
-        if proof is not PaymentProof.UNPAID:
+        if fate is not PaymentFate.UNPAID:
             message = "Payment %s is not unpaid: its escrow's history will tell what it is"
             log_once_a_minute(log, logging.WARNING, message, payment, about=payment.pk)
             return 0

@@ -12,7 +12,7 @@ past the last block that could contain any of them (`payments.reconciling.outflo
 import logging
 from collections.abc import Iterator
 
-from chains.port import ChainAdapter, Finality, Inclusion, NonceProof, Observation, PaymentProof, Proof
+from chains.port import ChainAdapter, Fate, Finality, Inclusion, NonceFate, Observation, PaymentFate
 from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
 from payments.models import DepositCursor
@@ -54,20 +54,20 @@ def may_be_over(slot: NonceSlot, observation: Observation, finality: Finality) -
 
 
 def find_end(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
-    """Find, by the chain's own proof, what becomes of a transaction; None: unknown yet.
+    """Find, by what the chain proves, what becomes of a transaction; None: unknown yet.
 
     It is no end if the transaction is not where a node saw it: then it is sent again.
     """
-    if inclusion is not None and inclusion.failure is None and _has_succeeded(row, proof):
+    if inclusion is not None and inclusion.failure is None and _has_succeeded(row, fate):
         return _included_as(slot, row, SettlementState.FINAL, inclusion)
-    if (failure := _find_failure(slot, row, inclusion, proof, finality)) is not None:
+    if (failure := _find_failure(slot, row, inclusion, fate, finality)) is not None:
         return failure
-    if inclusion is None and row.state == SettlementState.INCLUDED and proof.nonce is NonceProof.UNUSED:
+    if inclusion is None and row.state == SettlementState.INCLUDED and fate.nonce is NonceFate.UNUSED:
         reason = "It is not in the block in which a node saw it."
         return StateChange(row, SettlementState.BROADCAST, reason, needs_resending=True)
-    if is_to_pay(row) and proof.payment is not PaymentProof.UNPAID:
+    if is_to_pay(row) and fate.payment is not PaymentFate.UNPAID:
         # Paid by another transaction, void, or unknown: the escrow's events say which (reconciling.outflows).
         log_once_a_minute(
             log,
@@ -81,48 +81,48 @@ def find_end(
     return None
 
 
-def _has_succeeded(row: AnyTransaction, proof: Proof) -> bool:
+def _has_succeeded(row: AnyTransaction, fate: Fate) -> bool:
     """Tell whether the chain confirms that a transaction which a node has in a final block did what it was made for.
 
     A nonce that is not used in a final block contradicts that node.
     """
     if not is_to_pay(row):
-        return proof.nonce is NonceProof.USED
-    return proof.payment is PaymentProof.PAID and proof.nonce is not NonceProof.UNUSED
+        return fate.nonce is NonceFate.USED
+    return fate.payment is PaymentFate.PAID and fate.nonce is not NonceFate.UNUSED
 
 
 def _find_failure(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
     """Return the failure that is proven; None: the transaction may still succeed, or nothing is proven.
 
     On a chain with nonces a failed transaction says nothing of its payment yet, which others may still submit: see
     `settling.unpaid`.
     """
-    if proof.payment is not PaymentProof.UNPAID:
+    if fate.payment is not PaymentFate.UNPAID:
         return None
     if not is_to_pay(row):
-        return _end_cleanup(slot, row, inclusion, proof, finality)
-    # Past its deadline the chain refuses it: that is proof of failure, not absence of news.
+        return _end_cleanup(slot, row, inclusion, fate, finality)
+    # Past its deadline the chain refuses it: that proves failure, it is no absence of news.
     is_over = is_past_deadline(row, finality)
     if inclusion is not None and inclusion.failure is None:
         return None  # a node has it as done and the chain does not: nothing is concluded
     if inclusion is not None:
         # That it reverted is one node's word; that its nonce is used up is not.
-        is_over = is_over or proof.nonce is NonceProof.USED
+        is_over = is_over or fate.nonce is NonceFate.USED
         return _included_as(slot, row, SettlementState.FAILED, inclusion) if is_over else None
-    if proof.nonce is NonceProof.USED:
+    if fate.nonce is NonceFate.USED:
         reason = "It failed on the chain." if row.nonce is None else "Its nonce was used by another transaction."
         return StateChange(row, SettlementState.FAILED, reason)
     return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_over else None
 
 
 def _end_cleanup(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, proof: Proof, finality: Finality
+    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
     """End a filler or a void once its nonce is used, by whichever transaction; later where old state is not kept."""
     is_old = finality.time > row.changed_at
-    if proof.nonce is NonceProof.USED or (proof.nonce is NonceProof.MINED and is_old):
+    if fate.nonce is NonceFate.USED or (fate.nonce is NonceFate.MINED and is_old):
         if row.is_void and inclusion is not None and inclusion.failure is not None:
             # The escrow refused it, and would refuse the next one: its payment waits for its deadline.
             return _included_as(slot, row, SettlementState.FAILED, inclusion)

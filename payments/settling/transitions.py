@@ -107,8 +107,8 @@ def settle(wanted: Sequence[StateChange], now: datetime | None = None) -> int:
 def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now: datetime | None = None) -> int:
     """End a payment as failed and give its amount back: to the balance now, to the windows by its original time.
 
-    Call it only on proof that the chain cannot pay it any more. `ended`: the change of its transaction that goes with
-    it. Returns 1 if the payment ended here, 0 if another process was faster.
+    Call it only once it is proven that the chain cannot pay it any more. `ended`: the change of its transaction that
+    goes with it. Returns 1 if the payment ended here, 0 if another process was faster.
     """
     with transaction.atomic():
         agent = lock_agent(payment.agent_id)

@@ -18,7 +18,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
-from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentProof, Proof, SignerUnavailable
+from chains.port import ChainAdapter, ChainUnavailable, Fate, Finality, PaymentFate, SignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
@@ -103,16 +103,16 @@ def _renew_or_give_back(past_deadline: Sequence[UnpaidPayment], finality: Finali
     have paid them. Returns how many were given back.
     """
     newest = [one.payment.settlements.filter(is_void=False).latest("created_at") for one in past_deadline]
-    proofs = adapter.prover.find_proofs([query_of(row) for row in newest], finality) if newest else {}
+    fates = adapter.prover.find_fates([query_of(row) for row in newest], finality) if newest else {}
     given_back = 0
     for one, row in zip(past_deadline, newest, strict=True):
         with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
-            given_back += _end(one, proofs[row.tx], finality, adapter)
+            given_back += _end(one, fates[row.tx], finality, adapter)
     return given_back
 
 
-def _end(one: UnpaidPayment, proof: Proof, finality: Finality, adapter: ChainAdapter) -> int:
-    if proof.payment is not PaymentProof.UNPAID:
+def _end(one: UnpaidPayment, fate: Fate, finality: Finality, adapter: ChainAdapter) -> int:
+    if fate.payment is not PaymentFate.UNPAID:
         message = "Payment %s is not unpaid: its escrow's history will tell what it is"
         log_once_a_minute(log, logging.WARNING, message, one.payment, about=one.payment.pk)
     elif one.is_abandoned or not is_worth_renewing(one.payment):

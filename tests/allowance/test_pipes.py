@@ -14,8 +14,8 @@ from django.db import connection, transaction
 
 from policy.models import Agent, AgentStatus
 from tests.support.factories import make_agent
+from tests.support.house import server_environment
 from tests.support.kills import wait_until
-from tests.support.servers import server_environment
 
 _SIGPIPE, _SIGINT = 128 + signal.SIGPIPE, 128 + signal.SIGINT
 

@@ -15,10 +15,10 @@ import redis
 import requests
 from psycopg import sql
 
-from foundation.environment.procfile import web_command
 from tests.attacks.search import Remains
 from tests.support.collector import Collector
-from tests.support.servers import free_ports
+from tests.support.house import House
+from tests.support.ports import free_ports
 from workshop.localnet import postgres
 from workshop.localnet.folder import ROOT
 from workshop.tests.localnet.installation import Installation
@@ -41,8 +41,6 @@ _TEXTS = (
     "SECRET_KEY", "SECRET_KEY_FALLBACKS", "METRICS_TOKEN", "database password", "node key", "node password",
     "error key", "trace key",
 )  # fmt: skip
-_CELERY = ("celery", "--quiet", "--app", "allowance")
-_WORKER = (*_CELERY, "worker", "--loglevel", "INFO", "--concurrency", "1", "--without-gossip", "--without-mingle")
 
 
 class World:
@@ -56,9 +54,9 @@ class World:
         self.texts = {name: f"known-{secrets.token_urlsafe(48)}" for name in _TEXTS}
         self.installation = Installation(folder / "installation")
         self.collector = Collector()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._ports = dict(zip(("web", "debug"), free_ports(2), strict=True))
+        self._urls: dict[str, str] = {}
         self.environment: dict[str, str] = {}
+        self.house = House(folder / "logs", self.environment)
 
     @property
     def known(self) -> dict[str, bytes]:
@@ -74,7 +72,7 @@ class World:
         node = provided["CHAIN_EVM_LOCALNET_RPC_URLS"]
         away = f"http://user:{self.texts['node password']}@127.0.0.1:1/{self.texts['node key']}"
         nodes = [f"{node}/v1/{self.texts['node key']}", f"{node}/?apikey={self.texts['node key']}", away]
-        self.environment = {
+        self.environment |= {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
             **provided,
             **own,
@@ -97,14 +95,16 @@ class World:
 
     def start_processes(self) -> None:
         """Start what the Procfile has; and a second web server, with DEBUG."""
-        self._start("worker", *_WORKER, "--queues", "celery", environment=self.environment)
-        self._start("webhooks", *_WORKER, "--queues", "webhooks", environment=self.in_development())
-        self._start("beat", *_CELERY, "beat", "--loglevel", "INFO", environment=self.environment)
-        web = web_command(self._ports["web"], WEB_CONCURRENCY="1")
-        self._start("web", *web, "--log-level", "debug", environment=self.environment)
+        self.house.start("worker", WORKER_CONCURRENCY="1")
+        self.house.start("webhooks", **self.in_development(WEBHOOK_CONCURRENCY="1"))
+        self.house.start("beat", "--loglevel", "INFO")
+        self.house.start("web", "--log-level", "debug", WEB_CONCURRENCY="1")
+        self._urls["web"] = self.house.url("web")
+        (port,) = free_ports(1)
         granian = ("granian", "--interface", "wsgi", "allowance.wsgi:application", "--workers", "1")
-        at = ("--port", str(self._ports["debug"]), "--blocking-threads", "4", "--no-ws", "--log-level", "debug")
-        self._start("debug", *granian, *at, environment=self.in_development(DEBUG="true", LOG_FORMAT="plain"))
+        at = ("--port", str(port), "--blocking-threads", "4", "--no-ws", "--log-level", "debug")
+        self.house.run("debug", *granian, *at, **self.in_development(DEBUG="true", LOG_FORMAT="plain"))
+        self._urls["debug"] = f"http://127.0.0.1:{port}"
 
     def run(self, *arguments: str, **variables: str) -> str:
         """Run Python to its end; what it printed, of a traceback too, has been seen. Returns it."""
@@ -132,7 +132,7 @@ class World:
     def ask(self, web: str, method: str, path: str, session: requests.Session | None = None, **options: Any) -> Any:
         """Ask a web server; the whole answer has been seen."""
         answer = (session or requests).request(
-            method, f"http://127.0.0.1:{self._ports[web]}{path}", timeout=60, allow_redirects=False, **options
+            method, f"{self._urls[web]}{path}", timeout=60, allow_redirects=False, **options
         )
         kind = "page" if path.startswith("/console") else "answer"
         head = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
@@ -145,8 +145,7 @@ class World:
             with suppress(requests.RequestException):
                 if condition():
                     return
-            ended = [name for name, process in self._running.items() if process.poll() is not None]
-            assert not ended, f"{ended} ended:\n{self.log_of(ended[0])}"
+            self.house.check()
             assert time.monotonic() < deadline, f"Waited in vain: {what}."
             time.sleep(0.2)
 
@@ -162,8 +161,8 @@ class World:
 
     def collect(self) -> None:
         """See what lies about: logs, rows and what Redis has."""
-        for name in self._running:
-            self.seen.add("log", name, self.log_of(name))
+        for log in (self.folder / "logs").glob("*.log"):
+            self.seen.add("log", log.stem, log.read_bytes())
         for kind, body in self.collector.bodies:
             self.seen.add(kind, "the collector", body)
         for name in ("postgres", "redis"):
@@ -183,21 +182,8 @@ class World:
             self.seen.add("row", table, "\n".join(row for (row,) in rows))
 
     def stop(self) -> None:
-        for process in self._running.values():
-            process.terminate()
-        for process in self._running.values():
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self.house.stop()
         self.installation.stop()
 
-    def _start(self, name: str, *arguments: str, environment: dict[str, str]) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", *arguments], env=environment, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
-            )
-
     def log_of(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return self.house.log_of(name).read_text(errors="replace")

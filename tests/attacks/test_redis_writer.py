@@ -41,7 +41,7 @@ def _duties() -> set[str]:
 @pytest.mark.usefixtures("committed")
 def test_a_worker_outlives_what_is_broadcast_and_what_is_forged(tmp_path: Path) -> None:
     log, stranger = tmp_path / "worker.log", new_name("chain")
-    with worker(log) as process:
+    with worker(tmp_path) as running:
         assert _works(log)
 
         current_app.control.shutdown()
@@ -64,7 +64,7 @@ def test_a_worker_outlives_what_is_broadcast_and_what_is_forged(tmp_path: Path) 
             open_redis(timeout_s=1).lpush("celery", garbage)
         assert _works(log)
 
-        assert process.poll() is None
+        running.check()
     text = log.read_text()
     assert "Got shutdown" not in text
     assert "Sending due task celery.backend_cleanup" not in text

@@ -58,7 +58,7 @@ def post(path: str, *headers: str) -> bytes:
 @pytest.fixture(scope="module")
 def url(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
     raise_file_limit()  # for the clients, which are all in this process
-    with django_db_blocker.unblock(), Servers(count=1) as servers:
+    with django_db_blocker.unblock(), Servers() as servers:
         yield servers.urls[0]
 
 
@@ -228,13 +228,13 @@ def test_a_key_that_has_all_the_threads_it_may_have_leaves_some_to_others(url):
 
 
 def test_what_is_being_decided_when_a_server_is_asked_to_stop_is_answered():
-    with Servers(count=1) as servers, ThreadPoolExecutor(8) as clients:
+    with Servers() as servers, ThreadPoolExecutor(8) as clients:
         customer = Customer(servers.urls[0])
         customer.pay()
         with locked(customer.agent):
             waiting = [clients.submit(customer.pay) for _ in range(8)]
             _wait_for_waiting(1)
             time.sleep(0.5)
-            servers._processes[0].send_signal(signal.SIGTERM)
+            os.kill(servers.pid("web-1"), signal.SIGTERM)
             time.sleep(0.5)
         assert [one.result(PATIENCE_S) for one in waiting] == [201] * 8

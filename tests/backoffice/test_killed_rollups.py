@@ -14,8 +14,8 @@ from backoffice.models import DailyTotal, RollUp
 from backoffice.rollups import roll_up
 from foundation.kernel.times import utc_now
 from tests.support.factories import decide, make_agent, make_service
+from tests.support.house import server_environment
 from tests.support.kills import wait_until
-from tests.support.servers import server_environment
 
 _LOCK = 815_015
 # It stands still behind the totals and before the record of how far they are.

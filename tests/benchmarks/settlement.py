@@ -146,7 +146,7 @@ def measure(
     found: list[dict[str, Any]] = []
     if facilitators:
         facilitators.time_settlements(_WARM_UP)
-    with Servers(count=1) as servers:
+    with Servers() as servers:
         port = int(servers.urls[0].rpartition(":")[2])
         for more in dict.fromkeys((0, history)):
             if more:

@@ -37,10 +37,10 @@ class Site:
         cast = seed(agents)
         make_relayers()
         variables: list[Mapping[str, str]] = [{}, _PLAIN] if has_plain else [{}]
-        with Servers(count=len(variables), variables=variables) as web:
+        with Servers(variables=variables) as web:
             ports = [int(url.rpartition(":")[2]) for url in web.urls]
-            servers = {"web": web.pids[0], "PostgreSQL": _postmaster(), "Redis": _redis()}
-            yield Site(cast, seconds, ports, servers, web.pids[1] if has_plain else None)
+            servers = {"web": web.pid("web-1"), "PostgreSQL": _postmaster(), "Redis": _redis()}
+            yield Site(cast, seconds, ports, servers, web.pid("web-2") if has_plain else None)
 
     def drive(self, connections: int, agents: list[str] | None = None) -> Costs:
         """Pay over HTTP for a while, by all agents or by these."""

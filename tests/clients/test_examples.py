@@ -11,7 +11,7 @@ from services.webhooks.signing_secrets import as_text
 from tests.clients.conftest import Customer
 from tests.clients.test_verifying import signed
 from tests.support.kills import wait_until
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.signed_webhooks import FOREIGN_SECRET, SECRET
 from tests.test_project import ROOT
 

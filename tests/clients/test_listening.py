@@ -19,7 +19,7 @@ from services.webhooks.signatures import sign_headers
 from services.webhooks.signing_secrets import as_text
 from tests.clients.developer import LISTEN, PATIENCE_S, Developer
 from tests.support.factories import new_name
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 SECRET, SHOP = b"s" * 32, "shop"
 

@@ -196,7 +196,7 @@ def pay_until_refused(allowance, wanted):
 
 
 def test_a_rate_limit_beyond_the_patience_leaves_the_key_unused(servers, open_client, customer):
-    with Servers(1, variables=[{"RATE_LIMIT_PER_MINUTE": "1"}]) as strict:
+    with Servers(variables=[{"RATE_LIMIT_PER_MINUTE": "1"}]) as strict:
         allowance = open_client(strict.urls[0], customer.key, customer.agent.id, patience_s=0)
         with pytest.raises(errors.RateLimited) as raised:
             pay_until_refused(allowance, customer.wanted)

@@ -1,6 +1,5 @@
 """One call of `pay` is one payment, whatever dies on the way: answers, web servers, the policy signer."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -64,26 +63,26 @@ def test_after_lost_patience_the_same_key_finds_the_payment(servers, open_client
 
 
 def test_a_web_server_that_is_killed_while_it_decides_has_the_payment_paid_once(open_client, customer):
-    with Servers(1) as servers:
+    with Servers() as servers:
         allowance = open_client(servers.urls[0], customer.key, customer.agent.id)
         with paying(allowance, customer) as future:
             with transaction.atomic():
                 lock_agent(customer.agent.id)
                 wait_until(waits_for_a_lock, "the decision waits for the agent")
-                servers.kill(0)
-            servers.start(0)
+                servers.kill("web-1")
+            servers.again("web-1")
             payment = future.result(timeout=60)
 
     assert payment.id == paid_once(customer).id
 
 
 def test_a_web_server_that_is_killed_before_it_answers_has_the_payment_paid_once(open_client, customer):
-    with Servers(1) as servers:
+    with Servers() as servers:
         allowance = open_client(servers.urls[0], customer.key, customer.agent.id)
         with paying(allowance, customer, wait_s=10) as future:
             wait_until(Payment.objects.filter(agent=customer.agent).exists, "the payment is decided")
-            servers.kill(0)
-            threading.Timer(0, servers.start, [0]).start()
+            servers.kill("web-1")
+            servers.again("web-1")
             payment = future.result(timeout=120)
 
     assert payment.is_replay

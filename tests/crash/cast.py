@@ -20,7 +20,7 @@ from tests.crash.evm_localnet import EvmLocalnet
 from tests.crash.evm_wallet import EvmWallet
 from tests.crash.installation import Installation, wait_until
 from tests.crash.localnets import Localnet
-from tests.crash.processes import WEBS, Processes
+from tests.crash.processes import WEBS, CrashHouse
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Request
 from tests.crash.solana_localnet import SEND, SolanaLocalnet
@@ -29,7 +29,6 @@ from tests.crash.thief_process import Thief
 from tests.crash.world import Network, World
 from tests.services.webhooks.receivers import Receiver
 from tests.support.factories import make_service
-from tests.support.servers import free_ports
 
 _FUNDS = 5_000
 # Whoever made a chain's tokens can deposit them.
@@ -58,22 +57,21 @@ def make_world(seed: int, folder: Path, localnets: Sequence[Localnet], payees: R
     }
     agents = [agent for network in networks.values() for agent in network.agents]
     _, api_key = create_api_key(by="test")
-    processes = Processes.start_all(folder / "logs", _ports(), _proxies(networks))
-    thief = _start_thief(installation, networks[SolanaLocalnet.alias], folder, seed)
-    clients = Clients(agents, [processes.url(web) for web in WEBS], api_key, seed)
-    try:
-        for network in networks.values():
-            _fund(network)
-        processes.wait_for_webs()
-        wait_until(lambda: _are_ready(networks, agents), "the first deposits are credited, and the chains observed")
-        clients.start()
-        yield World(installation, processes, clients, networks, payees, thief, random.Random(seed))
-    finally:
-        thief.end()
-        clients.abandon()
-        for network in networks.values():
-            network.depositor.abandon()
-        processes.stop_all()
+    with CrashHouse(folder / "logs", _proxies(networks)) as house:
+        thief = _start_thief(installation, networks[SolanaLocalnet.alias], folder, seed)
+        clients = Clients(agents, [house.url(web) for web in WEBS], api_key, seed)
+        try:
+            for network in networks.values():
+                _fund(network)
+            house.wait_for_webs()
+            wait_until(lambda: _are_ready(networks, agents), "the first deposits are credited, and the chains observed")
+            clients.start()
+            yield World(installation, house, clients, networks, payees, thief, random.Random(seed))
+        finally:
+            thief.end()
+            clients.abandon()
+            for network in networks.values():
+                network.depositor.abandon()
 
 
 def _start_thief(installation: Installation, solana: Network, folder: Path, seed: int) -> Thief:
@@ -139,7 +137,3 @@ def _proxies(networks: Mapping[str, Network]) -> dict[str, Sequence[Proxy]]:
             raise RuntimeError(f"{alias} is no chain that is known.")
         found[chain.variables] = network.proxies
     return found
-
-
-def _ports() -> dict[str, int]:
-    return dict(zip(WEBS, free_ports(len(WEBS)), strict=True))

@@ -74,7 +74,7 @@ def replays_are_the_same_bytes(evidence: Evidence) -> Iterator[str]:
     others = [request for request in approved if len(request.answers) == 1]
     chance = random.Random(len(approved))
     for request in [*retried, *chance.sample(others, k=min(_REPLAYS, len(others)))]:
-        response = world.clients.ask(request, world.processes.url(world.some_web()))
+        response = world.clients.ask(request, world.house.url(world.some_web()))
         is_same = (response.status_code, response.content) == (APPROVED, request.approval)
         if not is_same or response.headers.get("Idempotent-Replayed") != "true":
             yield f"{request.agent} {request.key}: {request.approval!r} became {response.content!r}"

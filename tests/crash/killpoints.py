@@ -27,10 +27,10 @@ def web_after_commit_before_broadcast(world: World) -> str:
     victim = world.some_web()
     network = world.chance.choice(list(world.networks.values()))
     agent = network.agents[0]
-    world.processes.wait_for_webs()
+    world.house.wait_for_webs()
     wait_until_observed(world, network)
     with world.frozen_workers():
-        request = world.clients.pay(agent, world.chance, [world.processes.url(victim)])
+        request = world.clients.pay(agent, world.chance, [world.house.url(victim)])
         if request.answers[-1][0] != APPROVED:
             raise RuntimeError(f"A payment that can be afforded was not approved: {request.answers[-1]}")
         row = Settlement.objects.get(payment=request.payment_id)

@@ -102,8 +102,8 @@ def worker_renewing(world: World, network: Network) -> str:
         stack.enter_context(world.clients.resting())
         advance(network)
         with world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT) as victim:
-            world.processes.kill(victim)
-        world.processes.start(victim)
+            world.house.kill(victim)
+        world.house.again(victim)
         world.installation.execute(LET_GO)
     return f"{victim} killed with the old transaction ended, before the new one was signed"
 

@@ -69,7 +69,7 @@ def run(seed: int, minutes: float, faults: Sequence[str], table: Table, folder: 
         table.checked("every fault was reached", _timeouts(_play, world, faults, seed, minutes, table))
         table.checked("everything came to its end", _timeouts(_come_to_an_end, world, table))
         table.checked("the thief was at it all the while, and played every trick", list(_idle(world)))
-        for counted in (world.thief.counts, *(proxy.applied for proxy in world.proxies), world.processes.ended):
+        for counted in (world.thief.counts, *(proxy.applied for proxy in world.proxies), world.house.ended):
             table.add_noise(counted)
         return _check(Evidence.collect(world, before), table)
 
@@ -104,7 +104,7 @@ def _in_order(faults: Sequence[str], chance: random.Random) -> Iterator[str]:
 
 def _come_to_an_end(world: World, table: Table) -> None:
     """Let a last payment never get in, stop everything that disturbs, and wait until nothing is under way."""
-    world.processes.wait_for_webs()
+    world.house.wait_for_webs()
     _let_the_thief_finish(world, table)
     world.clients.stop()
     for network in world.networks.values():

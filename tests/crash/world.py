@@ -12,7 +12,7 @@ from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor
 from tests.crash.installation import Installation, wait_until
 from tests.crash.localnets import Localnet
-from tests.crash.processes import WEBS, WORKERS, Processes
+from tests.crash.processes import WEBS, WORKERS, CrashHouse
 from tests.crash.proxy import Proxy
 from tests.crash.rules import Hold, Rule
 from tests.crash.thief_process import Thief
@@ -56,7 +56,7 @@ class World:
     """Everything of one run. `networks` by the chain's alias; `payees` are told; `chance` is the faults' own."""
 
     installation: Installation
-    processes: Processes
+    house: CrashHouse
     clients: Clients
     networks: Mapping[str, Network]
     payees: Receiver
@@ -76,22 +76,22 @@ class World:
         """Wait for something that processes do; one that ends by itself meanwhile is started again."""
 
         def is_so() -> Any:
-            self.processes.revive()
+            self.house.revive()
             return condition()
 
         return wait_until(is_so, what)
 
     def crash(self, name: str) -> None:
         """Kill a process of the product and start it again. Its leases are free at once: they guard nothing."""
-        self.processes.kill(name)
-        self.processes.start(name)
+        self.house.kill(name)
+        self.house.again(name)
         self.installation.execute(LET_GO)
 
     def crash_at_call(self, network: Network, methods: Sequence[str], *, is_before: bool) -> str:
         """Kill whoever waits for an answer to these methods, which the node got or did not get; returns its name."""
         with self.holding(network, Hold(methods, is_before)) as hold:
-            self.processes.kill(hold.client)
-        self.processes.start(hold.client)
+            self.house.kill(hold.client)
+        self.house.again(hold.client)
         self.installation.execute(LET_GO)
         return hold.client
 
@@ -110,8 +110,8 @@ class World:
         `statement`: with what a statement begins that is waited in.
         """
         with self.waiting(lock, names, statement) as victim:
-            self.processes.kill(victim)
-        self.processes.start(victim)
+            self.house.kill(victim)
+        self.house.again(victim)
         self.installation.execute(LET_GO)
         return victim
 
@@ -144,13 +144,14 @@ class World:
         try:
             yield
         finally:
-            self.processes.signal(WORKERS, signal.SIGCONT)
+            self.house.signal(signal.SIGCONT, *WORKERS)
 
     def _freeze(self) -> bool:
-        self.processes.signal(WORKERS, signal.SIGSTOP)
+        self.house.revive()
+        self.house.signal(signal.SIGSTOP, *WORKERS)
         if self.installation.execute(_AT_WORK, list(WORKERS))[0][0] == 0:
             return True
-        self.processes.signal(WORKERS, signal.SIGCONT)
+        self.house.signal(signal.SIGCONT, *WORKERS)
         return False
 
     def some_web(self) -> str:

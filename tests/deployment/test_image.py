@@ -15,9 +15,10 @@ from foundation.environment.table import is_reader
 from tests.deployment.image import Image, insist_on_namespaces
 from tests.deployment.ways import OPTIONAL, PROCESSES
 from tests.support.holders import READERS
+from tests.support.house import server_environment
 from tests.support.kills import wait_until
 from tests.support.pooler import pooler
-from tests.support.servers import free_ports, server_environment
+from tests.support.ports import free_ports
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(30)]
 CAP_DAC_READ_SEARCH = 1 << 2

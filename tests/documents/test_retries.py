@@ -206,7 +206,7 @@ def test_a_server_that_is_away_is_waited_for(pay, restarting):
 @pytest.fixture(scope="module")
 def restarting(django_db_setup, django_db_blocker) -> Iterator[Servers]:
     """A server of these tests alone; an agent may be refused once a minute."""
-    with django_db_blocker.unblock(), Servers(count=1, variables=[{"REFUSALS_PER_MINUTE": "1"}]) as running:
+    with django_db_blocker.unblock(), Servers(variables=[{"REFUSALS_PER_MINUTE": "1"}]) as running:
         yield running
 
 

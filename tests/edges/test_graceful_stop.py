@@ -63,12 +63,12 @@ class Client:
 def test_a_web_server_that_is_told_to_end_answers_what_it_has_accepted(tmp_path):
     agents = [make_agent(daily_limit="1000", weekly_limit="1000").id for _ in range(4)]
     service, api_key = make_service().id, make_api_key()
-    with Servers(count=1, log=tmp_path / "log") as servers, ThreadPoolExecutor(_CLIENTS) as pool:
+    with Servers(logs=tmp_path) as servers, ThreadPoolExecutor(_CLIENTS) as pool:
         clients = [Client(servers.urls[0], agents[index % 4], service, api_key) for index in range(_CLIENTS)]
         working = [pool.submit(client.work) for client in clients]
         for client in clients:
             assert client.paid.wait(60)
-        status = servers.stop(0)
+        status = servers.end("web-1")
         for one in working:
             one.result(timeout=60)
 
@@ -78,20 +78,20 @@ def test_a_web_server_that_is_told_to_end_answers_what_it_has_accepted(tmp_path)
     assert {*answered.values()} == {201}
     assert lost == set()
     assert status == 0
-    assert (tmp_path / "log").read_text() == ""  # nothing had to be killed
+    assert servers.log_of("web-1").read_text() == ""  # nothing had to be killed
 
 
 def test_a_web_server_that_is_told_to_end_while_it_loads_ends_at_once(tmp_path):
-    servers = Servers(count=1, log=tmp_path / "log")
-    pid = servers.launch(0)
+    servers = Servers(logs=tmp_path)
+    servers.begin()
     try:
-        loading = wait_until(partial(_loads, pid), "all its processes load")
+        loading = wait_until(partial(_loads, servers.pid("web-1")), "all its processes load")
     finally:
-        status = servers.stop(0)
+        status = servers.end("web-1")
 
     assert loading
     assert status == 0
-    assert (tmp_path / "log").read_text() == ""
+    assert servers.log_of("web-1").read_text() == ""
 
 
 def _loads(pid: int) -> bool:

@@ -5,7 +5,6 @@ With Debian's Redis and Sentinel, everything in TLS; a web server, a worker of b
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,17 +17,14 @@ from services.models import WebhookDelivery
 from tests.benchmarks.processor import children_of
 from tests.services.webhooks.couriers import forget_other_tests
 from tests.services.webhooks.receivers import Receiver
-from tests.support import workers
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.house import House
 from tests.support.kills import wait_until
 from tests.support.localnets import EVM
 from tests.support.sentinels import PASSWORD, PASSWORD_OF_SENTINELS, Watched, sentinels
-from tests.support.servers import Servers
+from tests.support.workers import BY_HAND, PROCESSES
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(30)]
-
-# Of a worker, see tests/support/workers.py.
-_PROCESSES = 2
 
 
 @pytest.fixture(scope="module")
@@ -40,47 +36,44 @@ def watched(tmp_path_factory) -> Iterator[Watched]:
 def test_a_failover_of_redis_stops_nothing(watched, tmp_path):
     forget_other_tests()
     EVM.observe()
-    logs = [tmp_path / name for name in ("web.log", "worker.log")]
     variables = {"REDIS_URL": watched.url, "WEBHOOKS_ALLOW_PRIVATE": "true"}
-    beat = ("--beat", "--schedule", str(tmp_path / "beat"))
-    with (
-        Receiver() as receiver,
-        Servers(count=1, variables=[variables], log=logs[0]) as servers,
-        workers.worker(logs[1], *beat, **variables) as worker,
-    ):
+    with Receiver() as receiver, House(tmp_path) as house:
+        house.start("web", **variables)
+        house.run("worker", *BY_HAND, "--beat", **variables)
+        house.wait_for("web", "worker")
         agent = make_agent()
         payee = make_service(webhook_url=receiver.url())
         # Each has a key, and so a quota, of its own.
-        story, other = (_Story(servers.urls[0], agent.id, payee.id) for _ in range(2))
+        story, other = (_Story(house.url("web"), agent.id, payee.id) for _ in range(2))
         story.pay_and_be_told()
 
-        with all_busy(worker, watched, other):
+        with all_busy(house.pid("worker"), watched, other):
             watched.kill_master()
         answers = [story.pay() for _ in range(40)]  # more than one quota of the rate limit
         wait_until(lambda: _is_master(watched), "the replica has taken over")
         story.pay_and_be_told()
 
-        assert requests.get(f"{servers.urls[0]}/readyz", timeout=10).json()["checks"]["broker"] == "ok"
+        assert requests.get(f"{house.url('web')}/readyz", timeout=10).json()["checks"]["broker"] == "ok"
         assert len(answers) == len(set(answers))
         with watched.replica() as master:
             master.select(1)
             assert master.keys("rate:*")
-    assert worker.returncode == 0
-    said = "".join(log.read_text() for log in logs)
+        assert house.end("worker") == 0
+    said = "".join(log.read_text() for log in tmp_path.glob("*.log"))
     assert PASSWORD not in said
     assert PASSWORD_OF_SENTINELS not in said
     assert "The rate limiter is away" in said
 
 
 @contextmanager
-def all_busy(worker: "subprocess.Popen[bytes]", watched: Watched, story: "_Story") -> Iterator[None]:
+def all_busy(worker: int, watched: Watched, story: "_Story") -> Iterator[None]:
     """Hold what the worker's processes do until the block ends; each has a task by then."""
-    processes = children_of(worker.pid)
+    processes = children_of(worker)
     for process in processes:
         os.kill(process, signal.SIGSTOP)
     try:
         # Each approved payment wakes a worker.
-        wait_until(lambda: story.pay() and _count_taken(watched) == _PROCESSES, "each process has a task")
+        wait_until(lambda: story.pay() and _count_taken(watched) == PROCESSES, "each process has a task")
         yield
     finally:
         for process in processes:

@@ -27,7 +27,7 @@ def proxy(django_db_setup: None, django_db_blocker, tmp_path_factory) -> Iterato
     folder = tmp_path_factory.mktemp("proxy")
     with (
         django_db_blocker.unblock(),
-        Servers(count=1, variables=[{"HTTPS": "true"}]) as servers,
+        Servers(variables=[{"HTTPS": "true"}]) as servers,
         nginx(folder, int(servers.urls[0].rpartition(":")[2])) as running,
     ):
         yield running

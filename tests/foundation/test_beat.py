@@ -15,7 +15,7 @@ from redis import Redis, RedisError
 from foundation.beat import MOST_WAITING, Scheduler
 from tests.crash.installation import wait_until
 from tests.support.factories import new_name
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from workshop.localnet.redis_server import binary
 
 

@@ -3,13 +3,10 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +21,8 @@ from foundation.kernel.version import VERSION
 from foundation.reporting import Reporter, read_counted
 from tests.crash.installation import wait_until
 from tests.support.heartbeats import hearts_that_beat
-from tests.support.servers import Servers, server_environment
+from tests.support.house import House
+from tests.support.kills import children
 from tests.support.workers import worker
 
 pytestmark = pytest.mark.long(40)
@@ -40,10 +38,10 @@ def redis(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def of_celery(redis: Redis, tmp_path_factory: Any) -> Iterator["subprocess.Popen[bytes]"]:
+def of_celery(redis: Redis, tmp_path_factory: Any) -> Iterator[int]:
     """Run a worker of both queues, with nobody to wake it."""
-    with worker(tmp_path_factory.mktemp("worker") / "both") as process:
-        yield process
+    with worker(tmp_path_factory.mktemp("worker")) as house:
+        yield house.pid("worker")
 
 
 def newest(process: ProcessType) -> Heartbeat | None:
@@ -51,13 +49,9 @@ def newest(process: ProcessType) -> Heartbeat | None:
     return min(found, key=lambda one: one.age_s, default=None)
 
 
-def is_there(worker: "subprocess.Popen[bytes]") -> bool:
-    ages = [one.age_s for one in read_heartbeats() if one.name.endswith(f":{worker.pid}")]
+def is_there(worker: int) -> bool:
+    ages = [one.age_s for one in read_heartbeats() if one.name.endswith(f":{worker}")]
     return bool(ages) and min(ages) <= LONGEST_S
-
-
-def children_of(process: "subprocess.Popen[bytes]") -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
 def ring() -> None:
@@ -70,12 +64,12 @@ def test_a_worker_that_nobody_wakes_is_there_as_each_of_its_types(redis, of_cele
         redis.delete(key_of(kind, first.name))
         again = wait_until(partial(newest, kind), f"{kind} beats again")
 
-        assert (again.name.rpartition(":")[2], again.version) == (str(of_celery.pid), VERSION)
+        assert (again.name.rpartition(":")[2], again.version) == (str(of_celery), VERSION)
 
 
 def test_a_worker_whose_processes_hang_looks_away_until_they_work(redis, of_celery):
     wait_until(partial(is_there, of_celery), "the worker is there")
-    hung = children_of(of_celery)
+    hung = children(of_celery)
     for pid in hung:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -89,26 +83,16 @@ def test_a_worker_whose_processes_hang_looks_away_until_they_work(redis, of_cele
     wait_until(partial(is_there, of_celery), "the worker is back")
 
 
-def test_every_process_of_web_and_the_scheduler_beat(redis, of_celery):
-    command = [sys.executable, "-m", "celery", "--app", "allowance", "beat"]
-    with (
-        Servers(1),
-        subprocess.Popen(
-            command,
-            env=server_environment(),
-            cwd=settings.BASE_DIR,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
-        ) as scheduler,
-    ):
-        try:
-            expected = {"web": Servers.PROCESSES_EACH, "worker": 1, "webhooks": 1, "beat": 1}
-            # Other web servers of this test run may be there, too.
-            wait_until(lambda: Counter(one.process for one in read_heartbeats()) >= Counter(expected), "all beat")
-            wait_until(lambda: ("GET", "/healthz", "200") in read_counted().get("http_requests", {}), "web counts")
-            wait_until(lambda: ("127.0.0.1",) in read_counted().get("rpc_requests", {}), "the worker counts")
-        finally:
-            scheduler.terminate()
+def test_every_process_of_web_and_the_scheduler_beat(redis, of_celery, tmp_path):
+    with House(tmp_path) as house:
+        house.start("web", WEB_CONCURRENCY="2")
+        house.start("beat")
+        house.wait_for("web")
+        expected = {"web": 2, "worker": 1, "webhooks": 1, "beat": 1}
+        # Other web servers of this test run may be there, too.
+        wait_until(lambda: Counter(one.process for one in read_heartbeats()) >= Counter(expected), "all beat")
+        wait_until(lambda: ("GET", "/healthz", "200") in read_counted().get("http_requests", {}), "web counts")
+        wait_until(lambda: ("127.0.0.1",) in read_counted().get("rpc_requests", {}), "the worker counts")
 
 
 def test_while_redis_is_away_that_is_said_once_and_nothing_else_happens(settings, caplog):

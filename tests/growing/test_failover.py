@@ -25,7 +25,8 @@ from tests.support.clusters import STANDBY, Cluster, url_of
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.kills import wait_until
 from tests.support.localnets import EVM
-from tests.support.servers import Servers, Shot, Storm, strike
+from tests.support.servers import Servers
+from tests.support.storms import Shot, Storm, strike
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]
 _DAY, _WEEK = "15", "100"
@@ -85,7 +86,7 @@ def pair() -> Iterator[Story]:
         stack.callback(standby.remove)
         standby.start()
         variables = {"DATABASE_URL": url_of(primary, standby, options=_EITHER)}
-        servers = stack.enter_context(Servers(count=1, variables=[variables]))
+        servers = stack.enter_context(Servers(variables=[variables]))
         yield Story(primary, standby, servers.urls[0], agents, service.id, key)
 
 

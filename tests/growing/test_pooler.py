@@ -22,12 +22,14 @@ from ledger.models import LogEntry
 from payments.models import Payment
 from tests.growing.staff import Staff
 from tests.support.factories import make_agent, make_api_key, new_name
+from tests.support.house import House, server_environment
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 from tests.support.localnets import EVM
 from tests.support.pooler import Pooler, pooler
-from tests.support.servers import Servers, Shot, server_environment, strike
+from tests.support.servers import Servers
+from tests.support.storms import Shot, strike
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(25)]
 _SESSIONS = 3
@@ -45,7 +47,7 @@ def bouncer(django_db_setup: None, django_db_blocker) -> Iterator[Pooler]:
 def pooled(bouncer: Pooler, django_db_blocker) -> Iterator[Servers]:
     """Two web servers of two processes each, with many more threads than the pool has sessions."""
     variables = {**_VARIABLES, "DATABASE_URL": bouncer.url}
-    with django_db_blocker.unblock(), Servers(count=2, variables=[variables] * 2) as running:
+    with django_db_blocker.unblock(), Servers(variables=[variables] * 2) as running:
         yield running
 
 
@@ -107,26 +109,8 @@ def test_payments_are_settled_by_a_worker_behind_the_pool(pooled, bouncer, tmp_p
     agent, service = make_agent(), EVM.make_service()
     headers = {"Authorization": f"Bearer {make_api_key()}"}
     EVM.observe()
-    command = [sys.executable, "-m", "celery", "--app", "allowance", "worker", "--queues", "celery", "--without-mingle"]
-    command += ["--concurrency", "2", "--loglevel", "WARNING", "--beat", "--schedule", str(tmp_path / "beat")]
-    with (tmp_path / "log").open("wb") as log:
-        worker = subprocess.Popen(
-            [
-                *command,
-                "--concurrency",
-                "2",
-                "--without-mingle",
-                "--loglevel",
-                "WARNING",
-                "--schedule",
-                tmp_path / "beat",
-            ],
-            env={**server_environment(), **_VARIABLES, "DATABASE_URL": bouncer.url},
-            cwd=settings.BASE_DIR,
-            stdout=log,
-            stderr=log,
-        )
-    try:
+    with House(tmp_path) as house:
+        house.start("worker", "--beat", WORKER_CONCURRENCY="2", DATABASE_URL=bouncer.url, **_VARIABLES)
         body = {"agentId": agent.id, "service": service.id, "amount": "0.25", "asset": "USDC", "reason": "A test"}
         ids = []
         for url in pooled.urls * 2:
@@ -140,17 +124,14 @@ def test_payments_are_settled_by_a_worker_behind_the_pool(pooled, bouncer, tmp_p
             ids.append(answer.json()["id"])
 
         def all_are_settled() -> bool:
-            assert worker.poll() is None
+            house.check()
             found = [requests.get(f"{pooled.urls[0]}/v1/payments/{one}", headers=headers, timeout=30) for one in ids]
             return all(one.json()["status"] == "settled" for one in found)
 
-        wait_until(all_are_settled, f"all are settled, see {tmp_path / 'log'}")
-    finally:
-        worker.terminate()
-        worker.wait(timeout=60)
+        wait_until(all_are_settled, f"all are settled, see {tmp_path}")
 
     assert EVM.balance_of(Asset.USDC, service.address) == 1_000_000
-    assert "prepared statement" not in (tmp_path / "log").read_text()
+    assert "prepared statement" not in house.log_of("worker").read_text()
     check_agent(agent.id)
 
 

@@ -108,7 +108,7 @@ def standby(django_db_setup: None, django_db_blocker) -> Iterator[Standby]:
 @pytest.fixture(scope="module")
 def server(standby: Standby, django_db_blocker) -> Iterator[Servers]:
     variables = {"DATABASE_REPLICA_URL": url_of(standby), "WEB_CONCURRENCY": "1"}
-    with django_db_blocker.unblock(), Servers(count=1, variables=[variables]) as running:
+    with django_db_blocker.unblock(), Servers(variables=[variables]) as running:
         yield running
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from tests.support.servers import Answer, Shot
+from tests.support.storms import Answer, Shot
 
 # The connection broke, and what the service answers.
 BROKEN, APPROVED, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 0, 201, 401, 409, 429, 503

@@ -7,7 +7,7 @@ from django.db import connection
 
 from tests.overspend.answers import BROKEN, UNAVAILABLE
 from tests.overspend.stage import Payer, Stage
-from tests.support.servers import Answer
+from tests.support.storms import Answer
 
 # A storm may be over before what it needs is dead: then there are more of them.
 _MOST_MORE = 5
@@ -20,10 +20,11 @@ def web_servers_killed(stage: Stage) -> None:
     payers = _make_payers(stage, rounds * each)
     fleet = stage.world.fleet
     for storm in _storms(stage, payers, rounds, each):
-        victim = stage.chance.randrange(len(fleet.urls))
+        victim = stage.chance.choice(fleet.names())
         fleet.kill(victim)
         list(storm)
-        fleet.start(victim)
+        fleet.again(victim)
+        fleet.wait_for(victim)
     _retry(stage)
 
 

@@ -2,7 +2,7 @@
 
 from tests.overspend.evidence import Kind
 from tests.overspend.stage import Stage
-from tests.support.servers import Shot
+from tests.support.storms import Shot
 
 
 def ten_processes(stage: Stage) -> None:

@@ -13,7 +13,8 @@ from tests.overspend.answers import Told
 from tests.overspend.evidence import Account, Kind, Limits, Problem
 from tests.overspend.world import World
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
-from tests.support.servers import Answer, Servers, Shot, Storm
+from tests.support.servers import Servers
+from tests.support.storms import Answer, Shot, Storm
 
 _PATIENCE_S = 120
 _PAUSE_S = 0.3

@@ -11,7 +11,7 @@ from tests.overspend.answers import Told
 from tests.overspend.evidence import Account, Entry, Evidence, Kind, Limits, Paid
 from tests.overspend.judging import Verdict, judge
 from tests.overspend.windows import worst_window
-from tests.support.servers import Answer, Shot
+from tests.support.storms import Answer, Shot
 
 NOON = datetime(2026, 5, 14, 12, tzinfo=UTC)
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(hours=24), timedelta(days=7)

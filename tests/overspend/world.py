@@ -1,6 +1,7 @@
 """What all scenarios share: PostgreSQL, Redis, a chain, and ten web processes."""
 
 import random
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from tests.overspend.wrong_databases import make_wrong
 from tests.support.localnets import EVM
 from tests.support.servers import Servers
 
-LOG = "web.log"
 # Of two processes each.
 _PORTS = 5
 
@@ -32,7 +32,7 @@ class World:
 
     def servers(self, *variables: Mapping[str, str]) -> Servers:
         """Have web servers of one's own, each with further variables in its environment."""
-        return Servers(len(variables), variables=variables, log=self.folder / LOG)
+        return Servers(variables=variables, logs=_new_logs(self.folder))
 
     def size(self, full: int, short: int) -> int:
         """Choose how much of something there is."""
@@ -48,5 +48,9 @@ def make_world(seed: int, folder: Path, *, is_short: bool) -> Iterator[World]:
     observe_chain(EVM.caip2)
     installation = Installation({})
     make_wrong(installation)
-    with Servers(_PORTS, log=folder / LOG) as fleet:
+    with Servers(_PORTS, logs=_new_logs(folder)) as fleet:
         yield World(installation, fleet, random.Random(seed), folder, is_short)
+
+
+def _new_logs(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix="logs-", dir=folder))

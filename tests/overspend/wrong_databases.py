@@ -6,7 +6,7 @@ Everything else in those sessions is the product's, unchanged: only a name that 
 from collections.abc import Sequence
 
 from tests.crash.installation import Installation
-from tests.support.servers import server_environment
+from tests.support.house import server_environment
 
 CLOCK = "wrong_clock"
 # Whoever calls these is told a time that is ahead by what the table says.

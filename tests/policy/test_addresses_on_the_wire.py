@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("committed")
 @pytest.fixture(scope="module")
 def behind_proxies(django_db_setup: None) -> Iterator[str]:
     """A server that three proxies stand in front of."""
-    with Servers(1, variables=[{"TRUSTED_PROXIES": "3"}]) as running:
+    with Servers(variables=[{"TRUSTED_PROXIES": "3"}]) as running:
         yield running.urls[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from tests.policy.with_another_rule import ANOTHER
-from tests.support.servers import server_environment
+from tests.support.house import server_environment
 
 pytestmark = pytest.mark.long(20)
 NAME, WORDS = ANOTHER.name, ANOTHER.words

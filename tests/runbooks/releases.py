@@ -13,7 +13,7 @@ import requests
 
 from tests.runbooks.patience import wait_for
 from tests.support.kills import children
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 # Variables of this release that the last one does not know, or refuses as misspelt.
 UNKNOWN_TO_LAST = frozenset({"WEBHOOK_SIGNING_KEY", "WEBHOOK_SIGNING_KEY_FALLBACKS", "LOG_FORMAT", "ACCESS_LOG"})

@@ -12,6 +12,7 @@ from chains.port import (
     ChainUnavailable,
     Contradiction,
     EscrowSearch,
+    Fate,
     Finality,
     IncludedPayment,
     Inclusion,
@@ -23,7 +24,6 @@ from chains.port import (
     PaymentCosts,
     PaymentPlan,
     PaymentSigner,
-    Proof,
     RelayerState,
     SignedTransaction,
     Submitter,
@@ -145,9 +145,9 @@ class FakeChain(ScriptedChain):
         inclusions = {tx: self._as_of(finality, inclusion) for tx, inclusion in found.items()}
         return Observation(inclusions, self.mined if self.has_nonces else {})
 
-    def find_proofs(self, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        self._answer("find_proofs")
-        prove = self._proof if self.has_nonces else self._proof_without_nonces
+    def find_fates(self, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
+        self._answer("find_fates")
+        prove = self._proof if self.has_nonces else self._fate_without_nonces
         return {one.tx: prove(one) for one in sought}
 
     def observe_payees(

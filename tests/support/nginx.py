@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from tests.support.kills import wait_until
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.tls import Authority
 
 HOST = "localhost"

@@ -17,7 +17,7 @@ from django.db import connection
 
 from tests.documents.pages import blocks_of
 from tests.support.kills import wait_until
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from workshop.localnet import postgres
 from workshop.localnet.account import Account
 from workshop.localnet.folder import open_folder

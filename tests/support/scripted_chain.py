@@ -7,16 +7,16 @@ from decimal import Decimal
 from typing import Any
 
 from chains.port import (
-    NOTHING_PROVEN,
+    UNKNOWN_FATE,
     Contradiction,
     DepositEvent,
     EscrowSearch,
+    Fate,
     Finality,
     Inclusion,
-    NonceProof,
+    NonceFate,
     OutflowEvent,
-    PaymentProof,
-    Proof,
+    PaymentFate,
     TransactionQuery,
     VoidEvent,
 )
@@ -112,29 +112,29 @@ class ScriptedChain:
         """Let the chain's final block be of this moment."""
         self.finality = replace(self.finality, time=moment)
 
-    def _proof(self, one: TransactionQuery) -> Proof:
+    def _proof(self, one: TransactionQuery) -> Fate:
         nonce = one.submitter.nonce or 0
         is_used = self.final_nonces.get(one.submitter.relayer_address, 0) > nonce
         is_void = one.order is not None and one.order.escrow_id in self.voided
         if self.lags:
-            return NOTHING_PROVEN
-        proof = NonceProof.USED if is_used else NonceProof.UNUSED
+            return UNKNOWN_FATE
+        fate = NonceFate.USED if is_used else NonceFate.UNUSED
         if self.is_pruned:
             is_mined = self.mined.get(one.submitter.relayer_address, 0) > nonce
-            proof = NonceProof.MINED if is_mined else NonceProof.UNKNOWN
+            fate = NonceFate.MINED if is_mined else NonceFate.UNKNOWN
         is_paid = one.order is not None and one.order.escrow_id in self.paid
-        return Proof(PaymentProof.UNKNOWN if is_void else _payment_proof(is_paid=is_paid), proof)
+        return Fate(PaymentFate.UNKNOWN if is_void else _payment_fate(is_paid=is_paid), fate)
 
-    def _proof_without_nonces(self, one: TransactionQuery) -> Proof:
+    def _fate_without_nonces(self, one: TransactionQuery) -> Fate:
         seen = self.blocks.get(one.tx)
         if self.lags or (seen is not None and seen.block_number > self.finality.block_number):
-            return NOTHING_PROVEN
+            return UNKNOWN_FATE
         if seen is None:
             is_over = self.finality.height > (one.valid_until_height or 0)
             is_absent = is_over and not self.is_pruned
-            return Proof(PaymentProof.UNPAID if is_absent else PaymentProof.UNKNOWN, NonceProof.UNUSED)
+            return Fate(PaymentFate.UNPAID if is_absent else PaymentFate.UNKNOWN, NonceFate.UNUSED)
         is_paid = one.order is not None and one.order.escrow_id in self.paid
-        return Proof(_payment_proof(is_paid=is_paid), NonceProof.USED)
+        return Fate(_payment_fate(is_paid=is_paid), NonceFate.USED)
 
     def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
         if self.has_nonces:
@@ -155,8 +155,8 @@ class ScriptedChain:
         return replace(found, block_hash=inclusion.block_hash)
 
 
-def _payment_proof(*, is_paid: bool) -> PaymentProof:
-    return PaymentProof.PAID if is_paid else PaymentProof.UNPAID
+def _payment_fate(*, is_paid: bool) -> PaymentFate:
+    return PaymentFate.PAID if is_paid else PaymentFate.UNPAID
 
 
 def outflow_of(payment: Payment, tx: str, block_number: int, **changes: Any) -> OutflowEvent:

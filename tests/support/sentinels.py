@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from tests.support.kills import wait_until
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.tls import HOST, Authority
 
 NAME, PASSWORD, PASSWORD_OF_SENTINELS = "payments", "of-the-servers", "of-the-sentinels"

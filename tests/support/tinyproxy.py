@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kills import wait_until
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 # Of this machine's own addresses: what comes from here came through the proxy.
 ADDRESS = "127.0.0.2"

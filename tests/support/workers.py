@@ -1,40 +1,27 @@
 """Celery's workers as real processes, with nobody to ring for them but the test."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from django.conf import settings
+from tests.support.house import House
 
-from tests.crash.installation import wait_until
-from tests.support.servers import server_environment
+PROCESSES = 2
+# Of both queues, as one starts it by hand: the Procfile has a worker for each.
+BY_HAND = ("celery", "--app", "allowance", "worker", "--loglevel", "INFO", "--concurrency", str(PROCESSES))
 
 
 @contextmanager
-def worker(log: Path, *arguments: str, **variables: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a worker of two processes, in a group of its own, until the block ends."""
-    command = [sys.executable, "-m", "celery", "--app", "allowance", "worker", "--loglevel", "INFO"]
-    options = ["--concurrency", "2", "--without-gossip", "--without-mingle", "--hostname", f"{log.stem}@%h"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, *options, *arguments],
-            env={**server_environment(), **variables},
-            cwd=settings.BASE_DIR,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        wait_until(lambda: " ready." in log.read_text(), "the worker is ready")
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=60)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+def worker(logs: Path, line: str = "", **variables: str) -> Iterator[House]:
+    """Run a worker of two processes until the block ends; it writes `worker.log`, or what the line is called.
+
+    `line`: the one of the Procfile that it is, `worker` or `webhooks`; none: a worker of both queues.
+    """
+    with House(logs) as house:
+        if line:
+            counts = {"WORKER_CONCURRENCY": str(PROCESSES), "WEBHOOK_CONCURRENCY": str(PROCESSES)}
+            house.start(line, **counts, **variables)
+        else:
+            house.run("worker", *BY_HAND, **variables)
+        house.wait_for(line or "worker")
+        yield house

@@ -89,7 +89,7 @@ class PaidPage:
         """
         facilitator = secrets.token_bytes(32)
         _owner().transfer({address_of(facilitator): _GAS_WEI})
-        self._processes.start(self._service, "workshop.demo.shop", **self._variables(facilitator))
+        self._processes.run(self._service, "workshop.demo.shop", **self._variables(facilitator))
         self._wait(self._is_allowed)
         self._wait(self._is_open)
         self._screen.line(f"\n     {self._service} opens a page that costs {PRICE} USDC: {self._url}{_PAGE}")

@@ -33,7 +33,7 @@ class Payee:
         """Start the payee's receiver, with the secret that finance has shown to it."""
         keys = f"{self._api.url}/.well-known/allowance-keys.json"
         who = ("--port", str(self._port), "--service", self.service)
-        self._processes.start(
+        self._processes.run(
             self.service, "allowance_client", "listen", *who, "--keys", keys, "--json", WEBHOOK_SECRET=secret
         )
         self._wait(lambda: "listening on" in self.log.read_text(), _LISTENING_S)

@@ -1,4 +1,4 @@
-"""The processes of the demo: started detached from the terminal, watched, and ended together."""
+"""Processes of the product: started as its Procfile has them, watched, and ended together."""
 
 import os
 import signal
@@ -12,6 +12,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from foundation.environment.procfile import commands_of, web_command
+
 _STOP_S = 15
 _TAIL_LINES = 20
 
@@ -22,9 +24,14 @@ class ChildEndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One process, the leader of a session of its own: Ctrl-C in the terminal does not reach it."""
+    """One process, the leader of a session of its own: Ctrl-C in the terminal does not reach it.
+
+    `command` and `variables` are what it was started with, and would be again.
+    """
 
     name: str
+    command: tuple[str, ...]
+    variables: Mapping[str, str]
     process: "subprocess.Popen[bytes]"
     log: Path
 
@@ -38,24 +45,44 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
 
 
 class Processes:
-    """All processes of one demo. `stop` ends them, and nothing else."""
+    """Processes of one installation, by name. `stop` ends them, and nothing else.
+
+    None outlives the process that started it, however that ends. Their logs lie in one folder, and begin anew.
+    """
 
     def __init__(self, log_folder: Path, environment: Mapping[str, str]) -> None:
         self._log_folder = log_folder
         self._environment = environment
-        self._children: list[Child] = []
+        self._children: dict[str, Child] = {}
         log_folder.mkdir(mode=0o700, exist_ok=True)
+        for old in log_folder.glob("*.log"):
+            old.unlink()
 
-    def start(self, name: str, module: str, *arguments: str, **variables: str) -> None:
-        """Start `python -m module` with what it prints going to its log, which begins anew.
+    def start(self, name: str, *arguments: str, **variables: str) -> None:
+        """Start what the Procfile's line of this name says; `web-2` is another `web`.
+
+        `arguments` come behind those of the line. `variables` are added to its environment; with PORT among them, it
+        listens there, on this machine alone.
+        """
+        line, given = name.partition("-")[0], {**self._environment, **variables}
+        if "PORT" in variables:
+            command = web_command(int(variables["PORT"]), name=line, **given)
+        else:
+            ((_, *command),) = commands_of(line, **given)
+        self.run(name, *command, *arguments, **variables)
+
+    def run(self, name: str, module: str, *arguments: str, **variables: str) -> None:
+        """Start `python -m module`, with what it prints going behind what its log has.
 
         `variables` are added to its environment: other users cannot read them, as they can arguments.
         """
         path = self.log_of(name)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "wb") as log:
             process = subprocess.Popen(  # noqa: S603 - this Python, arguments of our own
                 [sys.executable, "-m", "workshop.demo.child", module, *arguments],
@@ -66,7 +93,7 @@ class Processes:
                 cwd=settings.BASE_DIR,
                 start_new_session=True,
             )
-        self._children.append(Child(name, process, path))
+        self._children[name] = Child(name, (module, *arguments), variables, process, path)
 
     def log_of(self, name: str) -> Path:
         """Name the log of a process that is started by this name."""
@@ -78,7 +105,7 @@ class Processes:
         Raises:
             ChildEndedError: one does not.
         """
-        for child in self._children:
+        for child in self._children.values():
             status = child.process.poll()
             if status is not None:
                 message = f"{child.name} ended unexpectedly ({_describe(status)}). The end of {child.log}:"
@@ -86,11 +113,11 @@ class Processes:
 
     def stop(self) -> None:
         """End every process: ask, wait, and only then insist."""
-        for child in self._children:
+        for child in self._children.values():
             if child.process.poll() is None:
                 child.process.terminate()
         deadline = time.monotonic() + _STOP_S
-        for child in self._children:
+        for child in self._children.values():
             with suppress(subprocess.TimeoutExpired):
                 child.process.wait(max(0.0, deadline - time.monotonic()))
             child.kill()

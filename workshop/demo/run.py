@@ -10,7 +10,6 @@ import requests
 from django.conf import settings
 from django.db import connection
 
-from foundation.environment.procfile import web_command
 from workshop.demo import access, finance_day, paid_page, ports, seed, signals, story
 from workshop.demo.client import Api
 from workshop.demo.finance_day import Link
@@ -90,19 +89,17 @@ def _environment(folder: Path) -> Mapping[str, str]:
 
 def _start(processes: Processes, port: int) -> None:
     """Start what the Procfile starts, the web server on loopback only."""
-    processes.start("web", *web_command(port), "--workers-kill-timeout", "5")
-    celery = ("celery", "--app", "allowance")
-    worker = (*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", "--without-gossip", "--without-mingle")
-    processes.start("worker", *worker, "--queues", "celery")
-    processes.start("webhooks", *worker, "--queues", "webhooks")
-    processes.start("beat", *celery, "beat", "--loglevel", "WARNING")
+    processes.start("web", "--workers-kill-timeout", "5", PORT=str(port))
+    processes.start("worker", WORKER_CONCURRENCY="2")
+    processes.start("webhooks", WEBHOOK_CONCURRENCY="2")
+    processes.start("beat")
 
 
 def _start_mcp(processes: Processes, url: str) -> str:
     """Start what serves models, with the API at `url`; returns its own address."""
     port = ports.pick()
-    mcp = web_command(port, name="mcp", MCP_CONCURRENCY="1")
-    processes.start("mcp", *mcp, "--workers-kill-timeout", "5", ALLOWANCE_URL=url)
+    serving = {"PORT": str(port), "MCP_CONCURRENCY": "1", "ALLOWANCE_URL": url}
+    processes.start("mcp", "--workers-kill-timeout", "5", **serving)
     return f"http://{ports.HOST}:{port}"
 
 

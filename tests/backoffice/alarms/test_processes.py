@@ -77,7 +77,7 @@ def test_an_alarm_is_raised_shown_told_and_over(tmp_path: Path, kim: User):
             ]
             return any(what in text and REASON in text for text in posted) and any(what in one for one in mailed)
 
-        with worker(tmp_path / "worker.log", "--queues", "celery", **channels):
+        with worker(tmp_path, "worker", **channels):
             stop_signing_on(EVM.caip2, by="kim", reason=REASON)
             try:
                 ring_until(lambda: of_chain().exists() and said("Alarm:"), "it is raised and told")
@@ -96,7 +96,7 @@ def test_requests_whose_time_is_over_are_ended_by_the_worker(tmp_path: Path):
         kind="test.kind", subject_type="agent", subject="a", arguments={}, shown=[], reason="x", asked_by="kim",
         asked_at=utc_now() - timedelta(days=4), expires_at=utc_now() - timedelta(days=1),
     )  # fmt: skip
-    with worker(tmp_path / "worker.log", "--queues", "celery"):
+    with worker(tmp_path, "worker"):
         ring_until(
             lambda: ChangeRequest.objects.filter(pk=request.pk, state=RequestState.EXPIRED).exists(), "it is ended"
         )

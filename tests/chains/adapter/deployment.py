@@ -15,11 +15,11 @@ import requests
 
 from chains.port import (
     ChainAdapter,
+    Fate,
     Inclusion,
     MadeDeposit,
     Order,
     PaymentPlan,
-    Proof,
     SignedTransaction,
     Submitter,
     TransactionQuery,
@@ -63,7 +63,7 @@ class Deployment(ABC):
     """
 
     assets: ClassVar[Sequence[Asset]]
-    untouched: ClassVar[Proof]
+    untouched: ClassVar[Fate]
     mines_by: ClassVar[str]
 
     def __init__(self, url: str, signer: PolicySigner) -> None:
@@ -191,8 +191,8 @@ class Deployment(ABC):
 
         return self.wait(look)
 
-    def proofs_of(self, *sent: Sent) -> list[Proof]:
+    def fates_of(self, *sent: Sent) -> list[Fate]:
         """Ask the chain what became of transactions."""
         adapter = self.adapter()
-        proofs = adapter.prover.find_proofs([one.sought for one in sent], adapter.follower.find_finality())
-        return [proofs[one.tx] for one in sent]
+        fates = adapter.prover.find_fates([one.sought for one in sent], adapter.follower.find_finality())
+        return [fates[one.tx] for one in sent]

@@ -19,7 +19,7 @@ from eth_utils.address import to_checksum_address
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.preparing import GAS_LIMIT
-from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
+from chains.port import Fate, MadeDeposit, NonceFate, PaymentFate, Submitter
 from foundation.kernel.assets import Asset
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
@@ -40,7 +40,7 @@ class EvmDeployment(Deployment):
     """The last relayers are unknown to the escrow."""
 
     assets = (Asset.USDC, Asset.EURC)
-    untouched = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
+    untouched = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
     mines_by = "evm_mine"
 
     def __init__(self, url: str, funded_key: str) -> None:

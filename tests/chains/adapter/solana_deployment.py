@@ -28,7 +28,7 @@ from spl.token.instructions import (
 from spl.token.models import FreezeAccountParams, MintToCheckedParams, SyncNativeParams, TransferCheckedParams
 
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
-from chains.port import MadeDeposit, NonceProof, PaymentProof, Proof, Submitter
+from chains.port import Fate, MadeDeposit, NonceFate, PaymentFate, Submitter
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import EscrowSigners, relayer_keypair
@@ -49,7 +49,7 @@ class SolanaDeployment(Deployment):
     """The owner of everything is the mints' authority, and knows the keys of relayer and policy signer."""
 
     assets = (Asset.SOL, Asset.USDC, Asset.PYUSD)
-    untouched = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
+    untouched = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
     mines_by = "dev_nextBlock"
 
     def __init__(self, url: str, funded_key: str, solana_key: bytes | None = None) -> None:

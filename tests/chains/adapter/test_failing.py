@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from chains.port import ChainUnavailable, NonceProof, Order, PaymentProof, Proof
+from chains.port import ChainUnavailable, Fate, NonceFate, Order, PaymentFate
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
@@ -17,7 +17,7 @@ from tests.chains.adapter.deployment import Deployment, Sent
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
 
-FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
+FAILED = Fate(PaymentFate.UNPAID, NonceFate.USED)
 TOO_MUCH = "500000000"
 
 
@@ -31,7 +31,7 @@ def check_that_it_fails(chain: Deployment, make: Callable[[Any], Sent], reason: 
     assert landed.is_final
     assert landed.failure
     assert adapter.follower.find_reason(payment.sought, landed.block_number).startswith(reason)
-    assert chain.proofs_of(payment) == [FAILED]
+    assert chain.fates_of(payment) == [FAILED]
     assert payment.order
     assert chain.balance_of(payment.order.recipient, payment.order.asset) == 0
     assert {asset: chain.held(asset) for asset in chain.assets} == held
@@ -134,7 +134,7 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
 
     assert landed.failure == "Reverted."
     assert evm.adapter().follower.find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
-    assert evm.proofs_of(again) == [Proof(PaymentProof.PAID, NonceProof.USED)]
+    assert evm.fates_of(again) == [Fate(PaymentFate.PAID, NonceFate.USED)]
     assert evm.balance_of(payment.order.recipient) == 1_500_000
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from chains.evm.adapter import VALIDITY
-from chains.port import NonceProof, PaymentProof, Proof
+from chains.port import Fate, NonceFate, PaymentFate
 from foundation.kernel.times import utc_now
 from tests.chains.adapter.deployment import Sent
 from tests.chains.adapter.evm_deployment import MOST_IN_LINE
 
-PAID = Proof(PaymentProof.PAID, NonceProof.USED)
-OVER = Proof(PaymentProof.UNPAID, NonceProof.USED)
+PAID = Fate(PaymentFate.PAID, NonceFate.USED)
+OVER = Fate(PaymentFate.UNPAID, NonceFate.USED)
 
 
 # --- In order ---------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def test_a_later_nonce_lands_once_the_gap_before_it_is_filled(evm):
     landed = evm.land(second, first)
 
     assert landed[first.tx].block_number <= landed[second.tx].block_number
-    assert evm.proofs_of(first, second) == [PAID, PAID]
+    assert evm.fates_of(first, second) == [PAID, PAID]
 
 
 def test_a_full_line_lands_in_its_order(evm):
@@ -68,7 +68,7 @@ def test_a_filler_uses_its_nonce_and_moves_nothing(evm):
 
     assert filler.signed.valid_until is None
     assert (landed[filler.tx].is_final, landed[filler.tx].failure) == (True, None)
-    assert evm.proofs_of(filler, payment) == [OVER, PAID]
+    assert evm.fates_of(filler, payment) == [OVER, PAID]
     assert evm.held() == held - 1_500_000
 
 
@@ -84,7 +84,7 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(evm):
 
     sighting = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert (sighting.inclusions, sighting.mined_nonces) == ({}, {submitter.relayer_address: 1})
-    assert evm.proofs_of(payment) == [OVER]
+    assert evm.fates_of(payment) == [OVER]
     assert evm.balance_of(payment.order.recipient) == 0
 
 
@@ -121,7 +121,7 @@ def test_what_is_void_can_no_longer_be_paid(evm):
     assert [landed[one.tx].failure is None for one in (voiding, payment)] == [True, False]
     assert evm.balance_of(payment.order.recipient) == 0
     # Void is no answer to whether it is paid: the escrow's history says it.
-    assert [one.payment for one in evm.proofs_of(payment)] == [PaymentProof.UNKNOWN]
+    assert [one.payment for one in evm.fates_of(payment)] == [PaymentFate.UNKNOWN]
     number = landed[voiding.tx].block_number
     found = evm.adapter().escrow.search(number, number, lambda _: set())
     assert [(one.tx, one.escrow_id) for one in found.voids] == [(voiding.tx, payment.order.escrow_id)]
@@ -136,7 +136,7 @@ def test_what_is_paid_cannot_be_made_void(evm):
     landed = evm.land(voiding)
 
     assert evm.rpc("eth_getTransactionReceipt", voiding.tx)["status"] == "0x0"
-    assert evm.proofs_of(payment) == [PAID]
+    assert evm.fates_of(payment) == [PAID]
     number = landed[voiding.tx].block_number
     assert evm.adapter().escrow.search(number, number, lambda _: set()).voids == []
 
@@ -170,7 +170,7 @@ def test_of_a_transaction_and_its_replacement_exactly_one_lands(evm):
     assert (refusals, landed.keys()) == ([None, None], {replacement.tx}) or not evm.keeps_gaps
     assert [one.failure for one in landed.values()] == [None]
     # Both say so: the payment is made, and nothing else with this nonce can land.
-    assert evm.proofs_of(original, replacement) == [PAID, PAID]
+    assert evm.fates_of(original, replacement) == [PAID, PAID]
     assert evm.balance_of(original.order.recipient) == 1_500_000
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from chains.port import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
+from chains.port import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
 from tests.chains.adapter.solana_deployment import VALIDITY_BLOCKS, SolanaDeployment
 
-PAID = Proof(PaymentProof.PAID, NonceProof.USED)
-ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
-GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
+PAID = Fate(PaymentFate.PAID, NonceFate.USED)
+ABSENT = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
+GONE = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
 
 
 def again(solana, sent):
@@ -27,19 +27,19 @@ def test_one_that_is_not_there_is_proven_to_be_gone_only_past_its_last_height(so
     sent = solana.pay(submitter)
     last = sent.signed.valid_until_height
 
-    (before,) = solana.proofs_of(sent)
+    (before,) = solana.fates_of(sent)
     solana.advance(last - solana.final_height - 3)
-    proofs = []
+    fates = []
     # The chain goes on by itself while it is asked.
     while (lowest := solana.final_height) <= last:
-        (proof,) = solana.proofs_of(sent)
-        proofs.append((lowest, proof, solana.final_height))
+        (fate,) = solana.fates_of(sent)
+        fates.append((lowest, fate, solana.final_height))
         solana.mine()
-    (after,) = solana.proofs_of(sent)
+    (after,) = solana.fates_of(sent)
 
     assert (before, after) == (ABSENT, GONE)
-    assert {proof for _, proof, highest in proofs if highest <= last} <= {ABSENT}
-    assert {proof for _, proof, _ in proofs} <= {ABSENT, GONE}
+    assert {fate for _, fate, highest in fates if highest <= last} <= {ABSENT}
+    assert {fate for _, fate, _ in fates} <= {ABSENT, GONE}
 
 
 def test_one_that_landed_is_not_gone_however_long_ago(solana):
@@ -50,7 +50,7 @@ def test_one_that_landed_is_not_gone_however_long_ago(solana):
     solana.advance(3 * VALIDITY_BLOCKS)
 
     adapter = solana.adapter()
-    assert solana.proofs_of(sent) == [PAID]
+    assert solana.fates_of(sent) == [PAID]
     assert adapter.follower.find_inclusions([sent.sought], adapter.follower.find_finality()).inclusions == landed
 
 
@@ -62,9 +62,9 @@ def test_one_that_is_in_a_block_that_is_not_final_is_neither_paid_nor_gone(solan
     adapter.broadcaster.send([sent.raw])
     solana.wait(lambda: adapter.follower.find_inclusions([sent.sought], finality).inclusions or None)
 
-    (proof,) = solana.proofs_of(sent)
+    (fate,) = solana.fates_of(sent)
 
-    assert proof in (NOTHING_PROVEN, PAID)
+    assert fate in (UNKNOWN_FATE, PAID)
     solana.land(sent)
 
 
@@ -75,8 +75,8 @@ def test_that_one_is_gone_is_not_proven_where_it_is_unknown_since_when_it_could_
     adapter = solana.adapter()
     unknown = replace(sent.sought, valid_from_block=None)
 
-    assert adapter.prover.find_proofs([unknown], adapter.follower.find_finality())[sent.tx] != GONE
-    assert solana.proofs_of(sent) == [GONE]
+    assert adapter.prover.find_fates([unknown], adapter.follower.find_finality())[sent.tx] != GONE
+    assert solana.fates_of(sent) == [GONE]
 
 
 # --- The race ---------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_of_one_that_expired_and_the_one_in_its_place_exactly_one_lands(solana, 
     old = solana.pay(submitter, "1.5", asset)
     held = solana.held(asset)
     pass_deadline(solana, old)
-    assert solana.proofs_of(old) == [GONE]
+    assert solana.fates_of(old) == [GONE]
     new = again(solana, old)
     assert new.tx != old.tx
     offers = {"old first": [old, new], "new first": [new, old], "again and again": [old, new] * 5}[order]
@@ -106,7 +106,7 @@ def test_of_one_that_expired_and_the_one_in_its_place_exactly_one_lands(solana, 
     units = 15 * 10 ** (asset.decimals - 1)
     assert solana.balance_of(old.order.recipient, asset) == units
     assert solana.held(asset) == held - units
-    assert solana.proofs_of(old, new) == [GONE, PAID]
+    assert solana.fates_of(old, new) == [GONE, PAID]
 
 
 def test_one_that_was_taken_and_waited_too_long_does_not_land_either(solana):
@@ -121,7 +121,7 @@ def test_one_that_was_taken_and_waited_too_long_does_not_land_either(solana):
     new = again(solana, old)
 
     if not in_time:
-        assert solana.proofs_of(old) == [GONE]
+        assert solana.fates_of(old) == [GONE]
         solana.land(new)
     adapter.broadcaster.send([old.raw])
 
@@ -141,5 +141,5 @@ def test_many_times_expired_is_paid_once(solana):
     adapter.broadcaster.send([one.raw for one in reversed(signed)])
     solana.mine()
 
-    assert solana.proofs_of(*signed) == [GONE] * 4 + [PAID]
+    assert solana.fates_of(*signed) == [GONE] * 4 + [PAID]
     assert solana.balance_of(signed[0].order.recipient) == 1_500_000

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from chains.port import ChainUnavailable, NonceProof, PaymentProof, Proof
+from chains.port import ChainUnavailable, Fate, NonceFate, PaymentFate
 from foundation.kernel.assets import Asset
 
-PAID = Proof(PaymentProof.PAID, NonceProof.USED)
+PAID = Fate(PaymentFate.PAID, NonceFate.USED)
 
 
 def test_a_payment_is_seen_nowhere_then_in_a_block_then_final(chain):
@@ -17,13 +17,13 @@ def test_a_payment_is_seen_nowhere_then_in_a_block_then_final(chain):
     payment = chain.pay(submitter, "1.50")
     before = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert before.inclusions == {}
-    assert chain.proofs_of(payment) == [chain.untouched]
+    assert chain.fates_of(payment) == [chain.untouched]
 
     assert adapter.broadcaster.send([payment.raw]) == [None]
     final = chain.land(payment)[payment.tx]
 
     assert (final.is_final, final.failure) == (True, None)
-    assert chain.proofs_of(payment) == [PAID]
+    assert chain.fates_of(payment) == [PAID]
     assert chain.balance_of(payment.order.recipient) == 1_500_000
     # The same as of a block in which it was not final yet.
     finality = adapter.follower.find_finality()
@@ -84,7 +84,7 @@ def test_the_same_bytes_are_taken_again_and_again_and_pay_once(chain):
         chain.mine()
 
     assert chain.balance_of(payment.order.recipient) == 1_500_000
-    assert chain.proofs_of(payment) == [PAID]
+    assert chain.fates_of(payment) == [PAID]
 
 
 def test_sixteen_transactions_of_one_relayer_wait_together(chain):
@@ -96,7 +96,7 @@ def test_sixteen_transactions_of_one_relayer_wait_together(chain):
     landed = chain.land(*payments)
 
     assert {one.failure for one in landed.values()} == {None}
-    assert chain.proofs_of(*payments) == [PAID] * 16
+    assert chain.fates_of(*payments) == [PAID] * 16
 
 
 def test_more_transactions_than_a_node_takes_in_one_request_all_settle(chain):
@@ -106,7 +106,7 @@ def test_more_transactions_than_a_node_takes_in_one_request_all_settle(chain):
     landed = chain.land(*payments)
 
     assert {one.failure for one in landed.values()} == {None}
-    assert chain.proofs_of(*payments) == [PAID] * 128
+    assert chain.fates_of(*payments) == [PAID] * 128
     assert {chain.balance_of(payment.order.recipient) for payment in payments} == {10_000}
 
 

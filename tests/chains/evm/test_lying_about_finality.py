@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chains.port import (
-    NOTHING_PROVEN,
+    UNKNOWN_FATE,
     ChainUnavailable,
     Contradiction,
 )
@@ -22,7 +22,7 @@ from tests.support.fake_nodes import (
 )
 from tests.support.lying_evm_nodes import FINAL, TX, finality, sought
 
-UNKNOWN = NOTHING_PROVEN
+UNKNOWN = UNKNOWN_FATE
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
         chain.escrow.search(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.escrow.find_holdings(FINAL)
-    assert chain.prover.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+    assert chain.prover.find_fates([sought(truth)], finality()) == {TX: UNKNOWN}
 
 
 @pytest.mark.parametrize("lie", [{"timestamp": "0x0"}, {"hash": hash_of(99)}], ids=["time", "hash"])

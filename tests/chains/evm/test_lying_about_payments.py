@@ -282,7 +282,7 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
     other = EvmChain.of(served, held_key("RELAYER_SEED"))
     for chain in (one, other, one, other):
-        chain.prover.find_proofs([sought(truth)], finality())
+        chain.prover.find_fates([sought(truth)], finality())
 
     said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
     assert said == [one.served.chain.alias, "another"]

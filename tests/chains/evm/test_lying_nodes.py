@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from chains.port import (
-    NOTHING_PROVEN,
+    UNKNOWN_FATE,
     AuthorizedBy,
     ChainUnavailable,
+    Fate,
     Inclusion,
-    NonceProof,
-    PaymentProof,
-    Proof,
+    NonceFate,
+    PaymentFate,
 )
 from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
@@ -35,25 +35,25 @@ from tests.support.fake_nodes import (
 from tests.support.lying_evm_nodes import TX, finality, sought
 from tests.support.scenes import Scene, state_of, status_of, transaction_of
 
-UNKNOWN = NOTHING_PROVEN
+UNKNOWN = UNKNOWN_FATE
 
 
-# --- Proofs -----------------------------------------------------------------------------------------------------------
+# --- Fates ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("is_paid", [True, False])
 def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     truth.is_paid = is_paid
-    proof = Proof(PaymentProof.PAID, NonceProof.USED) if is_paid else Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
+    fate = Fate(PaymentFate.PAID, NonceFate.USED) if is_paid else Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
 
     honest = tell(nodes, truth, liar)
-    assert honest.prover.find_proofs([sought(truth)], finality()) == {TX: proof}
+    assert honest.prover.find_fates([sought(truth)], finality()) == {TX: fate}
     lagging = tell(nodes, truth, liar, eth_call=NOT_THERE, eth_getTransactionCount=NOT_THERE)
-    assert lagging.prover.find_proofs([sought(truth)], finality()) == {TX: proof}
-    assert adapter(nodes[liar]).prover.find_proofs([sought(truth)], finality()) == {TX: UNKNOWN}
+    assert lagging.prover.find_fates([sought(truth)], finality()) == {TX: fate}
+    assert adapter(nodes[liar]).prover.find_fates([sought(truth)], finality()) == {TX: UNKNOWN}
     for count in (2, 3):
         lying = tell(nodes[:count], truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
         # That it was paid, two of three may say. That it was not, all must.
-        said = {TX: UNKNOWN if count == 2 else proof if is_paid else replace(proof, payment=PaymentProof.UNKNOWN)}
-        assert lying.prover.find_proofs([sought(truth)], finality()) == said
+        said = {TX: UNKNOWN if count == 2 else fate if is_paid else replace(fate, payment=PaymentFate.UNKNOWN)}
+        assert lying.prover.find_fates([sought(truth)], finality()) == said
 
 
 @pytest.mark.parametrize("used", [0, 1])
@@ -66,16 +66,16 @@ def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nod
 
     for index, node in enumerate(nodes):
         node.answers = truth.answers(eth_call=say(1 - used if index == liar else used))
-    said = adapter(*nodes).prover.find_proofs([query], finality())[TX].payment
+    said = adapter(*nodes).prover.find_fates([query], finality())[TX].payment
 
-    assert said is (PaymentProof.PAID if used else PaymentProof.UNKNOWN)
+    assert said is (PaymentFate.PAID if used else PaymentFate.UNKNOWN)
 
 
 @pytest.mark.parametrize("answer", ["0x", None, word(2), "1", {}], ids=["nothing", "null", "two", "no hex", "object"])
 def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
     nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
 
-    assert adapter(nodes[0]).prover.find_proofs([sought(truth)], finality())[TX].payment is PaymentProof.UNKNOWN
+    assert adapter(nodes[0]).prover.find_fates([sought(truth)], finality())[TX].payment is PaymentFate.UNKNOWN
 
 
 @pytest.mark.parametrize("has_nonces", [True, False])
@@ -88,8 +88,8 @@ def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch
     assert state_of(payment) == SettlementState.INCLUDED
     Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(days=1))
     scene.chain.blocks[transaction_of(payment).tx] = Inclusion(10**6, "elsewhere", is_final=False, failure=None)
-    proof = Proof(PaymentProof.UNPAID, NonceProof.UNUSED) if is_proven else UNKNOWN
-    monkeypatch.setattr(scene.chain, "find_proofs", lambda sought, _: {one.tx: proof for one in sought})
+    fate = Fate(PaymentFate.UNPAID, NonceFate.UNUSED) if is_proven else UNKNOWN
+    monkeypatch.setattr(scene.chain, "find_fates", lambda sought, _: {one.tx: fate for one in sought})
     deadline = transaction_of(payment).valid_until
     if deadline is not None:
         scene.chain.reach(deadline + timedelta(seconds=1))

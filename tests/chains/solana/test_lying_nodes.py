@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import NOTHING_PROVEN, ChainUnavailable, Contradiction, TransactionQuery
+from chains.port import UNKNOWN_FATE, ChainUnavailable, Contradiction, TransactionQuery
 from chains.solana.adapter import SolanaChain
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
@@ -18,7 +18,7 @@ from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, adapte
 from tests.support.lying_solana_nodes import OLD, ORDER, TURN, finality, sign, sought
 from tests.support.solana_vm import SEED
 
-UNKNOWN = NOTHING_PROVEN
+UNKNOWN = UNKNOWN_FATE
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 
@@ -75,7 +75,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
         chain.escrow.search(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.escrow.find_holdings(FINAL)
-    assert chain.prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
 
 
 # --- Inclusions -------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_d
     served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
     other = SolanaChain.of(served, SEED, one.signers)
     for chain in (one, other, one, other):
-        chain.prover.find_proofs([asked], finality())
+        chain.prover.find_fates([asked], finality())
 
     said = [message.split(":")[0] for message in caplog.messages if "contradict" in message]
     assert said == [one.served.chain.alias, "another"]

@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from foundation.environment.procfile import ROOT, commands_of
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 _START_S = 60
 # Nothing of the tests' own environment: no secret of the installation is needed here.

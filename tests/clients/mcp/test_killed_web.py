@@ -19,7 +19,7 @@ DONE = {"paid", "already_paid"}
 @pytest.fixture
 def lonely(committed: None) -> Iterator[Servers]:
     """One web server, which nothing else stands in for."""
-    with Servers(count=1) as servers:
+    with Servers() as servers:
         yield servers
 
 

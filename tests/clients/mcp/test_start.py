@@ -12,7 +12,7 @@ from foundation.environment.procfile import ROOT, commands_of
 from tests.clients.mcp.talking import stdio_environment
 from tests.support.factories import make_api_key
 from tests.support.holders import READERS
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 INVENTED = "alw_" + "0" * 38
 

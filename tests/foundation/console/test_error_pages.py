@@ -1,7 +1,5 @@
 """What a person sees whom the console refuses or fails: a page, and the same for everybody."""
 
-import os
-
 import pytest
 import requests
 from django.core.exceptions import RequestDataTooBig
@@ -12,8 +10,9 @@ from django.urls import include, path
 
 from allowance import urls
 from allowance.urls import handler400, handler403, handler404, handler500  # noqa: F401 - a urlconf has them
-from tests.support import servers
 from tests.support.answers import error_of
+from tests.support.ports import free_ports
+from tests.support.servers import Servers
 
 SECRET = "the password is swordfish"
 
@@ -181,11 +180,10 @@ def test_without_its_database_the_console_says_so_on_a_page(caplog):
     assert int(response["Retry-After"]) >= 1
 
 
-def test_a_server_whose_database_is_away_answers_people_with_pages(monkeypatch):
-    nowhere = f"postgres://nobody@127.0.0.1:{servers.free_ports(1)[0]}/nothing"
-    monkeypatch.setattr(servers, "server_environment", lambda: {**os.environ, "DATABASE_URL": nowhere})
+def test_a_server_whose_database_is_away_answers_people_with_pages():
+    nowhere = f"postgres://nobody@127.0.0.1:{free_ports(1)[0]}/nothing"
 
-    with servers.Servers(count=1) as running, requests.Session() as browser:
+    with Servers(variables=[{"DATABASE_URL": nowhere}]) as running, requests.Session() as browser:
         browser.trust_env = False
         for address in ("", "services/service/", "nothing"):
             answer = browser.get(f"{running.urls[0]}/console/{address}", cookies={"sessionid": "a" * 32}, timeout=60)

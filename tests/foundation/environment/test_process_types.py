@@ -17,7 +17,8 @@ from foundation.environment.table import is_reader
 from payments.models import Relayer
 from services.models import WebhookSecret
 from tests.support.holders import READERS
-from tests.support.servers import free_ports, server_environment
+from tests.support.house import server_environment
+from tests.support.ports import free_ports
 
 # Starting takes seconds; whoever still runs after this has not refused.
 PATIENCE_S = 120

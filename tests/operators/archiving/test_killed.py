@@ -15,7 +15,7 @@ from foundation.kernel.times import utc_now
 from services.models import DeliveryState, WebhookEvent
 from tests.crash.installation import wait_until
 from tests.support.commands import run
-from tests.support.servers import server_environment
+from tests.support.house import server_environment
 from tests.support.webhook_rows import make_delivery, make_endpoint
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(10)]

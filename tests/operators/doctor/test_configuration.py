@@ -13,7 +13,7 @@ from django.conf import settings as configured
 
 from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 # The first account of anvil and Hardhat.
 PUBLISHED = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"

@@ -13,7 +13,7 @@ from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.clocks import shadow_clock
 from tests.support.kills import wait_until
 from tests.support.pooler import pooler
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.tls import Authority, in_front_of
 from workshop.localnet import postgres
 from workshop.localnet.folder import open_folder

@@ -19,7 +19,7 @@ from staff.audit import record
 from tests.operators.doctor.conftest import make_person
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.factories import decide, make_agent, make_service
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.webhook_rows import make_delivery, make_endpoint
 
 pytestmark = pytest.mark.usefixtures("db")

@@ -15,7 +15,7 @@ from operators.doctor import broker
 from operators.doctor.diagnoses import State
 from tests.operators.doctor.diagnosis import the_trouble, trouble_with, troubles
 from tests.support.heartbeats import NAME, make_heartbeat
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.usefixtures("db", "processes")
 

@@ -171,7 +171,7 @@ def test_when_too_many_wait_the_answer_comes_at_once_and_says_nothing(api, payme
 @pytest.fixture(scope="module")
 def server(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
     """A server with the threads that the Procfile gives it."""
-    with django_db_blocker.unblock(), Servers(count=1) as servers:
+    with django_db_blocker.unblock(), Servers() as servers:
         yield servers.urls[0].removeprefix("http://")
 
 

@@ -14,9 +14,11 @@ import pytest
 from ledger.models import LogEntry
 from payments.models import Payment
 from tests.support.factories import make_agent, make_api_key, make_service, new_name
+from tests.support.house import server_environment
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.local_ids import LOCALNET
-from tests.support.servers import Servers, Shot, Storm, server_environment, strike
+from tests.support.servers import Servers
+from tests.support.storms import Shot, Storm, strike
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(60)]
 PATIENCE_S = 60
@@ -107,7 +109,7 @@ def test_a_server_that_is_killed_in_mid_batch_loses_and_repeats_nothing(committe
         with locked(lock.format(service=payers.service.id)) as session:
             storm = Storm(first, processes=2, threads=12)
             wait_for_a_batch(session, statement)
-            servers.kill(0)
+            servers.kill("web-1")
         answers = list(storm)
         assert [answer.status for answer in before] == [201]
         assert all(answer.status == 0 or answer.is_replay for answer in answers)

@@ -34,9 +34,9 @@ def test_a_server_whose_database_clock_jumps_decides_nothing_and_leaves_nothing_
         return requests.post(f"{url}/v1/payments/request", json={**body, **changes}, headers=headers, timeout=30)
 
     monkeypatch.setenv("PGOPTIONS", f"-c search_path={shadow_clock('clock_30_days_ahead', JUMP.total_seconds())}")
-    with Servers(count=1) as ahead:
+    with Servers() as ahead:
         answers = [ask(ahead.urls[0]), ask(ahead.urls[0], amount="5000"), ask(ahead.urls[0], service="nobody")]
-        ahead.kill(0)  # its second worker may still be starting, and does not hear that it is to end
+        ahead.kill("web-1")  # its second worker may still be starting, and does not hear that it is to end
 
     assert [answer.status_code for answer in answers] == [503] * 3
     assert {answer.json()["error"]["code"] for answer in answers} == {"policy_signer_unavailable"}

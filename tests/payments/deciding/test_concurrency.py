@@ -25,7 +25,8 @@ from tests.support.local_chain import Localnet
 from tests.support.local_ids import LOCALNET
 from tests.support.localnets import EVM, SOLANA
 from tests.support.payment_requests import environment_of, make_request, make_service_on
-from tests.support.servers import Servers, Shot, Storm, strike
+from tests.support.servers import Servers
+from tests.support.storms import Shot, Storm, strike
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]
 
@@ -244,9 +245,9 @@ def test_servers_that_are_killed_in_a_storm_lose_and_repeat_nothing(committed):
 
         storm = iter(Storm(shots, processes=3, threads=8))
         answers = list(itertools.islice(storm, 10))
-        servers.kill(0)
+        servers.kill("web-1")
         answers += itertools.islice(storm, 10)
-        servers.kill(1)
+        servers.kill("web-2")
         answers += storm
         assert any(answer.status == 0 for answer in answers), "nothing was killed in time"
         for target in targets:

@@ -18,7 +18,8 @@ from services.models import Service
 from tests.support.answers import FIRST_MEMBERS, error_of
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 from tests.support.localnets import EVM, SOLANA
-from tests.support.servers import Servers, Shot, strike
+from tests.support.servers import Servers
+from tests.support.storms import Shot, strike
 
 SECOND = timedelta(seconds=1)
 

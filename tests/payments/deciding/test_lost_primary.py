@@ -9,9 +9,9 @@ from django.db import connection
 from payments.deciding.operations import conclude, decide_together
 from tests.support.factories import make_agent
 from tests.support.fake_chain import make_fake_chain
+from tests.support.house import server_environment
 from tests.support.invariants import check_agent
 from tests.support.payment_requests import environment_of, make_request, make_service_on
-from tests.support.servers import server_environment
 
 pytestmark = pytest.mark.usefixtures("committed")
 

@@ -25,10 +25,10 @@ from tests.crash.installation import wait_until
 from tests.staff.people import make_user
 from tests.support.commands import run
 from tests.support.factories import make_agent, new_name
+from tests.support.house import server_environment
 from tests.support.invariants import check_agent
 from tests.support.local_ids import LOCALNET
 from tests.support.scenes import at_once
-from tests.support.servers import server_environment
 
 WHY = ("--reason", "Paid after the backup")
 

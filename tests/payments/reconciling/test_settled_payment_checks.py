@@ -57,10 +57,10 @@ def test_a_doubtful_payment_that_nobody_can_tell_of_does_not_hold_up_the_others(
     )
 
     class Forgetful(type(scene.chain)):  # type: ignore[misc]
-        def find_proofs(self, sought: Any, finality: Any) -> Any:
+        def find_fates(self, sought: Any, finality: Any) -> Any:
             if any(one.order.escrow_id == doubtful.escrow_id for one in sought):
                 raise ChainUnavailable("It is too long ago.")
-            return super().find_proofs(sought, finality)
+            return super().find_fates(sought, finality)
 
     scene.chain.__class__ = Forgetful
 

@@ -186,7 +186,7 @@ def test_a_chain_that_is_away_fails_nothing_however_late_it_is(scene):
     assert not scene.returns().exists()
 
 
-@pytest.mark.parametrize("question", ["find_inclusions", "find_proofs"])
+@pytest.mark.parametrize("question", ["find_inclusions", "find_fates"])
 def test_a_chain_that_goes_away_between_two_questions_fails_nothing(scene, monkeypatch, question):
     payment = scene.pay_and_send()
     scene.pass_deadline(payment)
@@ -222,7 +222,7 @@ def test_the_cost_of_following_does_not_grow_with_the_number_of_payments(db, has
 
     assert waiting[1] == included[1] == ["find_finality", "find_inclusions"]
     assert not_final[1] == ["find_finality", "find_lost"]
-    assert final[1] == ["find_finality", "find_inclusions", "find_proofs"]
+    assert final[1] == ["find_finality", "find_inclusions", "find_fates"]
     assert over == (1, [])
     # One statement for each relayer whose mined nonce is new, none for a payment.
     assert [queries for queries, _ in (waiting, included, not_final, final)] <= [15, 25, 4, 40]

@@ -1,22 +1,20 @@
 """One payment all the way: asked for over HTTP, settled by the real functions, checked on the chain itself."""
 
-import subprocess
-import sys
-import time
 from typing import Any
 
 import pytest
 import requests
-from django.conf import settings
 
 from foundation.kernel.assets import Asset
 from payments.models import Settlement
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.fake_chain import PATIENCE_S
+from tests.support.house import House
 from tests.support.invariants import check_agent
+from tests.support.kills import wait_until
 from tests.support.local_chain import Localnet, Transfer
 from tests.support.localnets import EVM, LOCALNETS, SOLANA
-from tests.support.servers import Servers, server_environment
+from tests.support.servers import Servers
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(40)]
 on_every_chain = pytest.mark.parametrize("localnet", LOCALNETS, ids=lambda one: one.alias)
@@ -144,30 +142,16 @@ def test_payments_of_several_agents_all_arrive(servers, localnet):
 
 def test_a_worker_and_a_clock_settle_payments_on_every_chain_without_anyone_else(servers, tmp_path):
     clients = {localnet: Client(servers, localnet) for localnet in LOCALNETS}
-    celery = [sys.executable, "-m", "celery", "-A", "allowance"]
-    commands = {
-        "worker": [*celery, "worker", "--concurrency", "2", "--loglevel", "WARNING", "--without-mingle"],
-        "beat": [*celery, "beat", "--loglevel", "WARNING"],
-    }
-    processes = []
-    for name, command in commands.items():
-        with (tmp_path / f"{name}.log").open("wb") as log:
-            processes.append(
-                subprocess.Popen(command, env=server_environment(), cwd=settings.BASE_DIR, stdout=log, stderr=log)
-            )
-    try:
+    with House(tmp_path) as house:
+        house.start("worker", WORKER_CONCURRENCY="2")
+        house.start("beat")
         payments = {localnet: client.pay("0.33") for localnet, client in clients.items()}
-        deadline = time.monotonic() + PATIENCE_S
-        while {client.look(payments[on]["id"])["status"] for on, client in clients.items()} != {"settled"}:
-            logs = [(tmp_path / f"{name}.log").read_text() for name in commands]
-            assert time.monotonic() < deadline, logs
-            assert all(process.poll() is None for process in processes), logs
-            time.sleep(0.2)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(timeout=60)
+
+        def all_are_settled() -> bool:
+            house.check()
+            return {client.look(payments[on]["id"])["status"] for on, client in clients.items()} == {"settled"}
+
+        wait_until(all_are_settled, f"all are settled, see {tmp_path}", PATIENCE_S, poll_s=0.2)
 
     for localnet, client in clients.items():
         payment = client.look(payments[localnet]["id"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from chains.port import Finality, PaymentPlan, Proof, TransactionQuery
+from chains.port import Fate, Finality, PaymentPlan, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
@@ -145,19 +145,19 @@ def test_workers_at_once_sign_again_once(monkeypatch):
     payments = [scene.pay("0.01") for _ in range(8)]
     scene.broadcast()
     scene.pass_deadline(payments[0])
-    prepare, find_proofs = scene.chain.prepare, scene.chain.find_proofs
+    prepare, find_fates = scene.chain.prepare, scene.chain.find_fates
     both, heights = Barrier(2), iter(range(1000))
 
     def prove_to_both(*arguments: Any) -> Any:
-        proofs = find_proofs(*arguments)
+        fates = find_fates(*arguments)
         both.wait(PATIENCE_S)
-        return proofs
+        return fates
 
     def prepare_otherwise(plan: PaymentPlan, now: datetime) -> Any:
         state = {"height": scene.chain.finality.height + next(heights)}
         return prepare(replace(plan, state=state), now)
 
-    monkeypatch.setattr(scene.chain, "find_proofs", prove_to_both)
+    monkeypatch.setattr(scene.chain, "find_fates", prove_to_both)
     monkeypatch.setattr(scene.chain, "prepare", prepare_otherwise)
 
     search_history(scene.chain.name, scene.chain)
@@ -174,16 +174,16 @@ def test_signing_again_and_settling_the_old_one_at_once_end_with_one(monkeypatch
     """One worker holds the proof that the old one is absent, while another sees it land: nodes that lied."""
     scene = Scene(has_nonces=False)
     payment = has_expired(scene)
-    find_proofs = scene.chain.find_proofs
+    find_fates = scene.chain.find_fates
 
-    def land_meanwhile(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        proofs = find_proofs(sought, finality)
-        monkeypatch.setattr(scene.chain, "find_proofs", find_proofs)
+    def land_meanwhile(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
+        fates = find_fates(sought, finality)
+        monkeypatch.setattr(scene.chain, "find_fates", find_fates)
         scene.chain.include(transaction_of(payment))
         at_once([scene.confirm])
-        return proofs
+        return fates
 
-    monkeypatch.setattr(scene.chain, "find_proofs", land_meanwhile)
+    monkeypatch.setattr(scene.chain, "find_fates", land_meanwhile)
     search_history(scene.chain.name, scene.chain)
 
     assert confirm(scene.chain.name, scene.chain) == 0

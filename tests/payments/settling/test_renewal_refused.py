@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from chains.port import NOTHING_PROVEN, ChainUnavailable, Finality, NonceProof, PaymentProof, Proof, TransactionQuery
+from chains.port import UNKNOWN_FATE, ChainUnavailable, Fate, Finality, NonceFate, PaymentFate, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment
@@ -72,11 +72,11 @@ def test_nothing_is_signed_again_on_one_nodes_word(scene, monkeypatch):
     """A node shows it nowhere; another has it, so together they prove nothing."""
     payment = has_expired(scene)
 
-    def contradict(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        return {one.tx: NOTHING_PROVEN for one in sought}
+    def contradict(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
+        return {one.tx: UNKNOWN_FATE for one in sought}
 
     with monkeypatch.context() as patch:
-        patch.setattr(scene.chain, "find_proofs", contradict)
+        patch.setattr(scene.chain, "find_fates", contradict)
         assert scene.confirm() == 0
     assert states_of(payment) == [S.BROADCAST]
 
@@ -121,10 +121,10 @@ def test_nodes_that_call_it_gone_while_it_can_still_land_are_not_believed(scene,
     payment = scene.pay_and_send()
     scene.reach_deadline(payment)
 
-    def call_it_gone(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
-        return {one.tx: Proof(PaymentProof.UNPAID, NonceProof.UNUSED) for one in sought}
+    def call_it_gone(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
+        return {one.tx: Fate(PaymentFate.UNPAID, NonceFate.UNUSED) for one in sought}
 
-    monkeypatch.setattr(scene.chain, "find_proofs", call_it_gone)
+    monkeypatch.setattr(scene.chain, "find_fates", call_it_gone)
 
     assert scene.confirm() == 0
     assert states_of(payment) == [S.BROADCAST]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import ChainUnavailable, Finality, Proof, TransactionQuery
+from chains.port import ChainUnavailable, Fate, Finality, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
@@ -97,14 +97,14 @@ def test_the_escrow_is_asked_about_the_block_by_which_the_deadline_is_past(scene
     asked: list[Finality] = []
     early = replace(late, block_number=late.block_number - 5, newest=late.newest - 5)
     said = iter([late, early, early, early])
-    find_proofs: Callable[..., dict[str, Proof]] = scene.chain.find_proofs
+    find_fates: Callable[..., dict[str, Fate]] = scene.chain.find_fates
 
-    def note(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Proof]:
+    def note(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         asked.append(finality)
-        return find_proofs(sought, finality)
+        return find_fates(sought, finality)
 
     monkeypatch.setattr(scene.chain, "find_finality", lambda: next(said))
-    monkeypatch.setattr(scene.chain, "find_proofs", note)
+    monkeypatch.setattr(scene.chain, "find_fates", note)
 
     assert tend(scene) == 1
 
@@ -147,7 +147,7 @@ def test_payments_that_only_one_node_keeps_from_being_given_back_keep_no_others_
     assert [states_of(payment) for payment in (waiting, young)] == [[S.EXPIRED], [S.EXPIRED, S.SIGNED]]
 
 
-@pytest.mark.parametrize("question", ["find_finality", "find_proofs"])
+@pytest.mark.parametrize("question", ["find_finality", "find_fates"])
 def test_a_chain_that_goes_away_gives_nothing_back(scene, monkeypatch, question):
     payment = has_expired(scene, now=utc_now() - TOO_OLD)
 

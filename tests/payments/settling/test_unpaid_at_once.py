@@ -77,7 +77,7 @@ def test_workers_at_once_sign_anew_once(monkeypatch):
     payments = [scene.pay_and_send() for _ in range(6)]
     scene.pass_deadline(payments[-1])
     confirm(scene.chain.name, scene.chain)
-    together(scene, monkeypatch, "find_proofs", 2)
+    together(scene, monkeypatch, "find_fates", 2)
 
     at_once([lambda: tend(scene)] * 2)
     monkeypatch.undo()
@@ -94,7 +94,7 @@ def test_workers_at_once_give_back_once(monkeypatch):
     payments = [scene.pay_and_send(now=utc_now() - TOO_OLD) for _ in range(6)]
     scene.pass_deadline(payments[-1])
     confirm(scene.chain.name, scene.chain)
-    together(scene, monkeypatch, "find_proofs", 3)
+    together(scene, monkeypatch, "find_fates", 3)
 
     assert sum(at_once([lambda: tend(scene)] * 3)) == 6
 
@@ -109,17 +109,17 @@ def test_giving_back_while_another_one_is_found_to_have_paid_ends_with_one(monke
     """One worker holds the word of nodes that it is unpaid, while another one finds it paid: nodes that lied."""
     scene = Scene()
     payment = has_expired(scene, now=utc_now() - TOO_OLD)
-    find_proofs = scene.chain.find_proofs
+    find_fates = scene.chain.find_fates
 
     def settle_meanwhile(*arguments: Any) -> Any:
-        proofs = find_proofs(*arguments)
+        fates = find_fates(*arguments)
         number = scene.chain.finality.block_number + 1
         scene.chain.outflows.append(outflow_of(payment, new_name("tx"), number))
         scene.chain.finalise(number)
         at_once([lambda: search_history(scene.chain.name, scene.chain)])
-        return proofs
+        return fates
 
-    monkeypatch.setattr(scene.chain, "find_proofs", settle_meanwhile)
+    monkeypatch.setattr(scene.chain, "find_fates", settle_meanwhile)
 
     assert tend(scene) == 0
 
@@ -133,16 +133,16 @@ def test_giving_back_what_another_worker_has_signed_anew_meanwhile_gives_nothing
     """It grew too old for one of them just then."""
     scene = Scene()
     payment = has_expired(scene)
-    find_proofs = scene.chain.find_proofs
+    find_fates = scene.chain.find_fates
 
     def renew_meanwhile(*arguments: Any) -> Any:
-        proofs = find_proofs(*arguments)
-        monkeypatch.setattr(scene.chain, "find_proofs", find_proofs)
+        fates = find_fates(*arguments)
+        monkeypatch.setattr(scene.chain, "find_fates", find_fates)
         at_once([lambda: tend(scene)])
         monkeypatch.setattr(unpaid, "is_worth_renewing", lambda _: False)
-        return proofs
+        return fates
 
-    monkeypatch.setattr(scene.chain, "find_proofs", renew_meanwhile)
+    monkeypatch.setattr(scene.chain, "find_fates", renew_meanwhile)
 
     assert tend(scene) == 0
 

@@ -10,7 +10,7 @@ from foundation.environment.egress_proxy import read_egress_proxy
 from services.models import Outcome
 from tests.services.webhooks.attempts import attempt
 from tests.services.webhooks.receivers import Receiver, refused_port
-from tests.support.servers import free_ports
+from tests.support.ports import free_ports
 from tests.support.tinyproxy import ADDRESS, FILTERED, Proxy, tinyproxy
 from tests.support.tls import Authority, in_front_of
 

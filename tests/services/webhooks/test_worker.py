@@ -1,11 +1,9 @@
 """Real workers: what they serve, and that no event is lost when one is killed."""
 
-import os
-import signal
-import subprocess
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from tests.services.webhooks.couriers import forget_other_tests, make_event, mak
 from tests.services.webhooks.receivers import Receiver
 from tests.support import workers
 from tests.support.factories import decide, make_agent, make_service
+from tests.support.house import House
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +31,9 @@ def _loopback(settings: Any, committed: None) -> None:
     forget_other_tests()
 
 
-@contextmanager
-def worker(log: Path, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+def worker(logs: Path, line: str) -> AbstractContextManager[House]:
     """Run a worker that may deliver to this machine."""
-    with workers.worker(log, *arguments, WEBHOOKS_ALLOW_PRIVATE="true") as process:
-        yield process
+    return workers.worker(logs, line, WEBHOOKS_ALLOW_PRIVATE="true")
 
 
 def ring_until(condition: Any, what: str) -> None:
@@ -62,7 +59,7 @@ def ids_of(requests: Sequence[Request]) -> list[str | None]:
 
 
 def test_a_payment_is_told_and_verified(tmp_path):
-    with Receiver() as receiver, worker(tmp_path / "worker.log", "--queues", "webhooks"):
+    with Receiver() as receiver, worker(tmp_path, "webhooks"):
         service = make_service(webhook_url=receiver.url())
         entry = decide(make_agent(), service)
         ring_until(lambda: receiver.requests, "the payment is told")
@@ -81,7 +78,9 @@ def test_a_worker_of_both_queues_delivers_and_does_the_rest(tmp_path, queues):
         held.wait(60)
         answers(200)(exchange)
 
-    with Receiver(behave) as receiver, worker(tmp_path / "worker.log", *queues) as process:
+    with Receiver(behave) as receiver, House(tmp_path) as house:
+        house.run("worker", *workers.BY_HAND, *queues, WEBHOOKS_ALLOW_PRIVATE="true")
+        house.wait_for("worker")
         event = make_event(make_payee(receiver.url()))
         ring_until(lambda: receiver.requests, "it is told")
         # Its other process is not given away, however often it rings.
@@ -93,7 +92,7 @@ def test_a_worker_of_both_queues_delivers_and_does_the_rest(tmp_path, queues):
         held.set()
         # Should all this have taken longer than an attempt may, another attempt follows.
         ring_until(lambda: is_delivered(event), "it is delivered")
-        assert process.poll() is None
+        house.check()
 
 
 def _done(folder: Path) -> str:
@@ -102,7 +101,7 @@ def _done(folder: Path) -> str:
 
 
 def test_a_worker_of_another_queue_delivers_nothing(tmp_path):
-    with Receiver() as receiver, worker(tmp_path / "worker.log", "--queues", "celery"):
+    with Receiver() as receiver, worker(tmp_path, "worker"):
         event = make_event(make_payee(receiver.url()))
         _ring()
         current_app.send_task("payments.tasks.check_books")
@@ -123,17 +122,16 @@ def test_what_a_killed_worker_had_sent_and_not_recorded_is_sent_again(tmp_path, 
         # A worker asks the system for names, which knows none that could be registered and leads here.
         Service.objects.filter(pk=service.pk).update(webhook_url=receiver.url())
         event = make_event(service)
-        with worker(tmp_path / "first.log", "--queues", "webhooks") as first:
+        with worker(tmp_path, "webhooks") as first:
             ring_until(lambda: receiver.requests, "it is sent")
-            os.killpg(first.pid, signal.SIGKILL)
-            first.wait(timeout=60)
+            first.kill("webhooks")
         is_dead.set()
         assert not WebhookAttempt.objects.filter(delivery=event).exists()
         assert WebhookDelivery.objects.filter(pk=event, claim__isnull=False).exists()
 
         lapsed = utc_now() - timedelta(seconds=1)
         WebhookDelivery.objects.filter(pk=event).update(claimed_until=lapsed)
-        with worker(tmp_path / "second.log", "--queues", "webhooks"):
+        with worker(tmp_path, "webhooks"):
             ring_until(lambda: is_delivered(event), "it is delivered")
         assert ids_of(receiver.requests) == [event, event]
         (secret,) = reveal_secrets(service.id, by="ann")
@@ -153,12 +151,12 @@ def test_a_worker_that_is_told_to_end_records_what_is_under_way_and_claims_no_mo
     with Receiver(behave) as receiver:
         payee = make_payee(receiver.url())
         told, untold = make_event(payee), make_event(payee)  # a new endpoint gets one at a time
-        with worker(tmp_path / "worker.log", "--queues", "webhooks") as process:
+        with worker(tmp_path, "webhooks") as running, ThreadPoolExecutor(1) as pool:
             ring_until(first_is_told.is_set, "it is told")
-            process.terminate()
-            wait_until(lambda: "Warm shutdown" in (tmp_path / "worker.log").read_text(), "the worker ends")
+            ending = pool.submit(running.end, "webhooks")
+            wait_until(lambda: "Warm shutdown" in (tmp_path / "webhooks.log").read_text(), "the worker ends")
             is_ending.set()
-            process.wait(timeout=60)
+            assert ending.result(timeout=60) == 0
         assert ids_of(receiver.requests) == [told]
     assert is_delivered(told)
     rest = WebhookDelivery.objects.get(pk=untold)

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from chains.port import NOTHING_PROVEN, NonceProof, PaymentProof, Proof
+from chains.port import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, blocks, some_tx, status, tell
 from tests.support.lying_solana_nodes import OLD, finality, sought
 
-UNKNOWN = NOTHING_PROVEN
-PAID = Proof(PaymentProof.PAID, NonceProof.USED)
-FAILED = Proof(PaymentProof.UNPAID, NonceProof.USED)
-ABSENT = Proof(PaymentProof.UNKNOWN, NonceProof.UNUSED)
-GONE = Proof(PaymentProof.UNPAID, NonceProof.UNUSED)
+UNKNOWN = UNKNOWN_FATE
+PAID = Fate(PaymentFate.PAID, NonceFate.USED)
+FAILED = Fate(PaymentFate.UNPAID, NonceFate.USED)
+ABSENT = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
+GONE = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 
@@ -26,14 +26,14 @@ def nodes() -> Iterator[list[Node]]:
 
 
 @pytest.mark.parametrize(
-    ("there", "proof"),
+    ("there", "fate"),
     [(status(900), PAID), (status(900, ERROR), FAILED), (None, GONE)],
     ids=["paid", "failed", "gone"],
 )
-def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, proof):
+def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, fate):
     one = sought(truth)
     truth.statuses[one.tx] = there
-    assert tell(nodes, truth).prover.find_proofs([one], finality()) == {one.tx: proof}
+    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: fate}
 
     unable = {
         "is behind": replace(truth, final=FINAL - 1, statuses={}).answers(),
@@ -48,15 +48,15 @@ def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, proo
         "answers in another form": {"getSignatureStatuses": lambda *_: truth.context([{"slot": -1}])},
     }
     for how, lies in unable.items():
-        assert tell(nodes, truth, liar, **lies).prover.find_proofs([one], finality()) == {one.tx: proof}, how
-        assert tell(nodes[:2], truth, liar, **lies).prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}, how
+        assert tell(nodes, truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: fate}, how
+        assert tell(nodes[:2], truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}, how
     for lie in (None, status(900), status(900, ERROR), status(899)):
         if lie != there:
             for count in (2, 3):
                 lying = tell(nodes[:count], truth, liar, getSignatureStatuses=lambda *_, lie=lie: truth.context([lie]))
                 # That it paid, two of three may say; that it failed, or never will be there, all must.
-                said = PAID if (count, proof) == (3, PAID) else UNKNOWN
-                assert lying.prover.find_proofs([one], finality()) == {one.tx: said}, lie
+                said = PAID if (count, fate) == (3, PAID) else UNKNOWN
+                assert lying.prover.find_fates([one], finality()) == {one.tx: said}, lie
 
 
 @pytest.mark.parametrize(
@@ -67,23 +67,23 @@ def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, proo
 def test_what_can_still_land_is_absent_for_now(nodes, truth, changes):
     one = sought(truth, **changes)
 
-    assert tell(nodes, truth).prover.find_proofs([one], finality()) == {one.tx: ABSENT}
+    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: ABSENT}
 
 
 def test_nobody_can_tell_that_something_is_absent_without_knowing_since_when_it_could_be_there(nodes, truth):
     one = sought(truth, valid_from_block=None)
     chain = tell(nodes, truth)
-    assert chain.prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
 
     truth.statuses[one.tx] = status(900)
-    assert chain.prover.find_proofs([one], finality()) == {one.tx: PAID}
+    assert chain.prover.find_fates([one], finality()) == {one.tx: PAID}
 
 
 def test_what_is_past_its_last_block_on_one_node_alone_is_absent_for_now(nodes, truth, liar):
     one = sought(truth)
     chain = tell(nodes, truth, liar, **replace(truth, height=850).answers())
 
-    assert chain.prover.find_proofs([one], finality()) == {one.tx: ABSENT}
+    assert chain.prover.find_fates([one], finality()) == {one.tx: ABSENT}
 
 
 @pytest.mark.parametrize("commitment", ["finalized", "processed"])
@@ -93,13 +93,13 @@ def test_what_was_signed_as_good_for_too_short_is_not_gone_before_its_blockhash_
     def usable(blockhash: str, config: Any) -> Any:
         return truth.context(blockhash == OLD and config["commitment"] == commitment)
 
-    assert tell(nodes, truth, liar, isBlockhashValid=usable).prover.find_proofs([one], finality()) == {one.tx: ABSENT}
-    assert tell(nodes, truth).prover.find_proofs([one], finality()) == {one.tx: GONE}
+    assert tell(nodes, truth, liar, isBlockhashValid=usable).prover.find_fates([one], finality()) == {one.tx: ABSENT}
+    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: GONE}
 
 
 def test_a_node_says_how_far_it_is_before_it_says_what_is_absent(nodes, truth):
     one = sought(truth)
-    tell(nodes[:1], truth).prover.find_proofs([one], finality())
+    tell(nodes[:1], truth).prover.find_fates([one], finality())
 
     asked = [method for method in nodes[0].asked if method != "getGenesisHash"]
     whole = ["getBlocksWithLimit", "getBlock", "getBlock"]
@@ -114,9 +114,9 @@ def test_proofs_of_many_are_asked_for_together(nodes, truth):
     for number in range(1, 201):
         truth.statuses[some_tx(number)] = status(900)
 
-    proofs = tell(nodes[:1], truth).prover.find_proofs(many, finality())
+    fates = tell(nodes[:1], truth).prover.find_fates(many, finality())
 
-    assert [proofs[one.tx] for one in many] == [PAID] * 200 + [GONE] * 100
+    assert [fates[one.tx] for one in many] == [PAID] * 200 + [GONE] * 100
     assert len(nodes[0].requests) < 6
     assert nodes[0].asked.count("getBlocksWithLimit") == 1
 
@@ -144,9 +144,9 @@ HOLES: dict[str, dict[str, Any]] = {
 def test_a_node_whose_history_has_a_hole_cannot_tell_that_something_is_gone(nodes, truth, liar, lies):
     one = sought(truth)
 
-    assert tell(nodes, truth, liar, **lies).prover.find_proofs([one], finality()) == {one.tx: GONE}
-    assert tell(nodes[:2], truth, liar, **lies).prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
-    assert tell([nodes[liar]], truth, 0, **lies).prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+    assert tell(nodes, truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: GONE}
+    assert tell(nodes[:2], truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
+    assert tell([nodes[liar]], truth, 0, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
 
 
 def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
@@ -155,7 +155,7 @@ def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
     said = iter([None, status(900)])
     nodes[liar].answers["getSignatureStatuses"] = lambda *_: truth.context([next(said)])
 
-    assert chain.prover.find_proofs([one], finality()) == {one.tx: UNKNOWN}
+    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
 
 
 def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(nodes, truth):
@@ -168,4 +168,4 @@ def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(no
     listed = blocks(500, 800) + blocks(820, FINAL)
     chain = tell(nodes[:1], truth, 0, getBlocksWithLimit=lambda first, *_: [slot for slot in listed if slot >= first])
 
-    assert chain.prover.find_proofs(many, finality()) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}
+    assert chain.prover.find_fates(many, finality()) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}

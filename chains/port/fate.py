@@ -1,10 +1,10 @@
-"""The proofs that a chain gives about a transaction and about its payment. Pure."""
+"""The fate of a transaction and of its payment, as a chain proves it. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
-class PaymentProof(Enum):
+class PaymentFate(Enum):
     """Whether the escrow has paid the order of a transaction.
 
     A transaction without an order is UNPAID. UNPAID proves that it stays so only once every signature for the order is
@@ -16,7 +16,7 @@ class PaymentProof(Enum):
     UNKNOWN = "void, or the nodes do not know"
 
 
-class NonceProof(Enum):
+class NonceFate(Enum):
     """Whether the nonce of a transaction is used; on a chain without nonces, whether a block includes it.
 
     MINED is the answer of nodes that have discarded the state of the final block: their newest block may still be lost.
@@ -29,8 +29,8 @@ class NonceProof(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """The answer of the nodes that know: of most of them if it says that an order was paid, else of all.
+class Fate:
+    """What became of a transaction, by the nodes that know: by most of them if an order was paid, else by all.
 
     With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the
     order. So (UNPAID, USED) says that this transaction has ended, not that its payment has.
@@ -40,8 +40,8 @@ class Proof:
     (UNKNOWN, UNUSED) no block includes it yet; (UNKNOWN, UNKNOWN) nothing is concluded.
     """
 
-    payment: PaymentProof
-    nonce: NonceProof
+    payment: PaymentFate
+    nonce: NonceFate
 
 
-NOTHING_PROVEN = Proof(PaymentProof.UNKNOWN, NonceProof.UNKNOWN)
+UNKNOWN_FATE = Fate(PaymentFate.UNKNOWN, NonceFate.UNKNOWN)
