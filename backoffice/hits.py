@@ -7,8 +7,8 @@ from django.db.models import Model
 from django.urls import reverse
 
 from foundation.console.figures import show_amount
+from ledger.judgements import words_of
 from ledger.models import LogEntry
-from ledger.rule_steps import words_of
 from payments.models import Payment
 
 MOST_OF_A_KIND = 10

@@ -19,9 +19,9 @@ from foundation.console.views import show_page
 from foundation.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision
 from ledger.entry_columns import ENTRY_COLUMNS, decision_badge, show_written
+from ledger.judgements import words_of
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import find_movement_near
-from ledger.rule_steps import words_of
 from policy.models import Agent
 from policy.rules import RULE_NAMES, words_of_refusal
 from services.admin import chain

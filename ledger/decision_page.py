@@ -9,9 +9,9 @@ from django.http import Http404, HttpResponse
 from chains.port import SignerUnavailable
 from foundation.kernel.times import utc_now
 from ledger.evidence import find_link_problem, find_seal_problems
+from ledger.judgements import tell, words_of
 from ledger.models import LogEntry
 from ledger.receipts import receipt
-from ledger.rule_steps import tell, words_of
 from policy.signer import published_keys
 
 

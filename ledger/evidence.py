@@ -5,9 +5,9 @@ from typing import Any
 
 from django.db.models import Q
 
+from ledger.judgements import read_explanation
 from ledger.models import ClockRepair, LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
-from ledger.rule_steps import read_explanation
 from policy.rules import SIGNER_RULE
 
 

@@ -69,14 +69,14 @@ class LocalSigner:
         content = f"{_base64url(canonical_json(header))}.{_base64url(canonical_json(dict(claims)))}"
         return f"{content}.{_base64url(_held(self._receipts, 'proofs').sign(content.encode()))}"
 
-    def authorize(self, digest: bytes) -> bytes:
+    def cosign_digest(self, digest: bytes) -> bytes:
         return sign_digest(_held(self._payments, "payments"), digest)
 
     @cached_property
     def solana_address(self) -> bytes:
         return _held(self._solana, "Solana").public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
-    def cosign(self, message: bytes) -> bytes:
+    def cosign_message(self, message: bytes) -> bytes:
         return _held(self._solana, "Solana").sign(message)
 
     def public_keys(self) -> list[dict[str, str]]:

@@ -60,7 +60,7 @@ class EvmAuthorizer:
         valid_before = int(now.timestamp()) + min(terms.valid_s, LONGEST_S)
         words = transfer_words(token, order.recipient, units, valid_before, order.escrow_id)
         digest = transfer_digest(self._separator(terms, token), escrow, words)
-        signed = words + sign_digest(self._preparer.key_of(plan.submitter), digest) + plan.signer.authorize(digest)
+        signed = words + sign_digest(self._preparer.key_of(plan.submitter), digest) + plan.signer.cosign_digest(digest)
         authorization = _describe(escrow, order, units, valid_before)
         payload = {"signature": "0x" + signed.hex(), "authorization": authorization}
         return SignedAuthorization(AuthorizedBy(escrow, token), payload, datetime.fromtimestamp(valid_before, UTC))

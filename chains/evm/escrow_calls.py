@@ -35,7 +35,7 @@ def payment_words(escrow_id: str, token: str, recipient: str, units: int, deadli
     return _id(escrow_id) + _address(token) + _address(recipient) + _integer(units) + _integer(deadline)
 
 
-def authorization_digest(chain_id: int, escrow: str, payment: bytes) -> bytes:
+def payment_digest(chain_id: int, escrow: str, payment: bytes) -> bytes:
     """Compute the EIP-712 digest (32 bytes) that the policy signer signs for a payment's words."""
     return _digest(chain_id, escrow, _PAYMENT_TYPE + payment)
 

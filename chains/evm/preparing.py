@@ -12,8 +12,8 @@ from chains.catalogue import ServedChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
-    authorization_digest,
     pay_call,
+    payment_digest,
     payment_words,
     void_call,
     void_digest,
@@ -70,9 +70,9 @@ class EvmPreparer:
         payment = payment_words(
             order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
         )
-        digest = authorization_digest(self._served.chain.chain_id, self._served.escrow, payment)
-        authorization = plan.signer.authorize(digest)
-        signed = self._sign(plan.submitter, self._escrow, pay_call(payment, authorization), _fees(plan.state))
+        digest = payment_digest(self._served.chain.chain_id, self._served.escrow, payment)
+        cosignature = plan.signer.cosign_digest(digest)
+        signed = self._sign(plan.submitter, self._escrow, pay_call(payment, cosignature), _fees(plan.state))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
     def rehearse(self, plan: PaymentPlan) -> Decimal:
@@ -94,8 +94,8 @@ class EvmPreparer:
         self._check(state)
         self.key_of(submitter)
         void = void_words(escrow_id)
-        authorization = signer.authorize(void_digest(self._served.chain.chain_id, self._served.escrow, void))
-        return self._sign(submitter, self._escrow, void_call(void, authorization), _fees(state))
+        cosignature = signer.cosign_digest(void_digest(self._served.chain.chain_id, self._served.escrow, void))
+        return self._sign(submitter, self._escrow, void_call(void, cosignature), _fees(state))
 
     def prepare_filler(self, submitter: Submitter, state: Mapping[str, Any]) -> SignedTransaction:
         # A transfer of nothing from the relayer to itself. It has the gas limit of a payment, since the gas of a plain

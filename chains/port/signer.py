@@ -13,12 +13,12 @@ class PaymentSigner(Protocol):
     Every method raises `SignerUnavailable` if it cannot sign.
     """
 
-    def authorize(self, digest: bytes) -> bytes:
+    def cosign_digest(self, digest: bytes) -> bytes:
         """Sign a 32-byte EIP-712 digest; returns 65 bytes, r, s, v with v 27 or 28."""
 
     @property
     def solana_address(self) -> bytes:
         """The 32-byte public key that payments on Solana are co-signed with."""
 
-    def cosign(self, message: bytes) -> bytes:
+    def cosign_message(self, message: bytes) -> bytes:
         """Sign the message of a Solana transaction; returns 64 bytes of Ed25519."""

@@ -93,7 +93,7 @@ class SolanaPreparer:
         relayer = relayer_keypair(self._seed, plan.submitter.relayer_number)
         message = Message.new_with_blockhash(instructions, self.signers.relayer, Hash.from_string(state["blockhash"]))
         signed = bytes(message)
-        signatures = [relayer.sign_message(signed), Signature(plan.signer.cosign(signed))]
+        signatures = [relayer.sign_message(signed), Signature(plan.signer.cosign_message(signed))]
         return SignedTransaction(
             tx=str(signatures[0]),
             raw=bytes(Transaction.populate(message, signatures)),

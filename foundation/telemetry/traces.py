@@ -85,19 +85,19 @@ def add_span(payment_id: str, name: str, began: int, ended: int, *, is_error: bo
     span.end(ended)
 
 
-class Steps:
-    """The steps of a piece of work, each of which begins where the one before ends. Nothing unless traces are on."""
+class Spans:
+    """The spans of a piece of work, each of which begins where the one before ends. Nothing unless traces are on."""
 
     def __init__(self) -> None:
         self._ends = [("", now_ns())] if is_on() else []
 
     def end(self, name: str) -> None:
-        """End a step."""
+        """End a span."""
         if self._ends:
             self._ends.append((name, now_ns()))
 
     def trace(self, payments: Iterable[str]) -> None:
-        """Add the steps to the traces of all payments that they were made for."""
+        """Add the spans to the traces of all payments that they were made for."""
         if self._ends:
             for payment_id in payments:
                 for (_, began), (name, ended) in pairwise(self._ends):

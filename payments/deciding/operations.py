@@ -20,7 +20,7 @@ from foundation.kernel.errors import ContractError, IdempotencyConflict, PolicyS
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import resume
-from foundation.telemetry.traces import Steps
+from foundation.telemetry.traces import Spans
 from ledger.models import LogEntry
 from payments.deciding.answers import refusal
 from payments.deciding.judging import check_clocks, judge
@@ -124,28 +124,28 @@ def _decide_over_another_connection(
 
 def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s: float | None) -> list[Outcome]:
     batch = RunningBatch()
-    steps = Steps()
+    spans = Spans()
     with localcontext(EXACT), transaction.atomic():
         asked_at = environment.now or utc_now()
         found = lock_and_read(
             requests, now=environment.now, most_refusals=environment.refusals_per_minute, wait_s=wait_s
         )
         answered_at = environment.now or utc_now()
-        steps.end("lock and read")
+        spans.end("lock and read")
         check = partial(check_clocks, asked_at=asked_at, answered_at=answered_at)
         outcomes = [
             _decide_in_turn(request, facts, batch, environment, check)
             for request, facts in zip(requests, found, strict=True)
         ]
-        steps.end("judge and sign")
+        spans.end("judge and sign")
         if batch.decided:
             record(batch.decided)
-    steps.end("record and commit")
+    spans.end("record and commit")
     _count(batch.decided)
     prepared = [one.prepared for one in batch.decided if one.prepared is not None]
     for chain in {one.payee.chain for one in prepared}:
         environment.wake(chain)
-    steps.trace(one.payment_id for one in prepared)
+    spans.trace(one.payment_id for one in prepared)
     return outcomes
 
 

@@ -17,10 +17,10 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount, parse_amount
 from ledger.clocks import find_wrong_repairs
 from ledger.evidence import find_seal_problems
+from ledger.judgements import read_explanation
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
 from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH
-from ledger.rule_steps import read_explanation
 from payments.deciding.authorized import authorized_as, find_authorized
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR

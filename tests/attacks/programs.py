@@ -37,8 +37,8 @@ def fail(act):
                     print(name, "=", repr(value))
 fail(lambda: derive_account(held_key("RELAYER_SEED"), "no number"))
 fail(lambda: seal("no bytes", "service"))
-fail(lambda: local_signer().authorize("no digest"))
-fail(lambda: local_signer().cosign(7))
+fail(lambda: local_signer().cosign_digest("no digest"))
+fail(lambda: local_signer().cosign_message(7))
 fail(lambda: local_signer().sign_receipt(7))
 def use(name):
     secret = held_key(name)

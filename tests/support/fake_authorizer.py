@@ -40,6 +40,6 @@ class FakeAuthorizer:
             "validBefore": str(int(until.timestamp())),
             "nonce": order.escrow_id,
         }
-        signature = "0x" + plan.signer.authorize(bytes.fromhex(order.escrow_id[2:])).hex()
+        signature = "0x" + plan.signer.cosign_digest(bytes.fromhex(order.escrow_id[2:])).hex()
         payload = {"signature": signature, "authorization": authorization}
         return SignedAuthorization(AuthorizedBy(ESCROW, terms.token), payload, until)

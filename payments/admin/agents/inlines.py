@@ -5,8 +5,8 @@ from django.contrib import admin
 from foundation.console.columns import amount, instant, linked, text
 from foundation.console.inlines import ROWS_INLINE, ReadOnlyInline
 from ledger.entry_columns import decision_badge
+from ledger.judgements import words_of
 from ledger.models import BalanceMovement, LogEntry
-from ledger.rule_steps import words_of
 from policy.models import ApiKey
 from services.admin import chain
 

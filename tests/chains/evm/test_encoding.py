@@ -14,8 +14,8 @@ from chains.evm.adapter import EvmChain
 from chains.evm.contract_calls import encode_call
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
-    authorization_digest,
     pay_call,
+    payment_digest,
     payment_words,
     status_call,
     void_call,
@@ -56,7 +56,7 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
         },
     )
     words = payment_words(ESCROW_ID, token, recipient, 250_000, 1_800_000_000)
-    assert authorization_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
+    assert payment_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
 
 
 CALLS = {

@@ -159,9 +159,9 @@ def test_the_policy_signer_is_given_the_bytes_of_the_message_alone(bench):
     given = []
 
     class Remembering(LocalSigner):
-        def cosign(self, message: bytes) -> bytes:
+        def cosign_message(self, message: bytes) -> bytes:
             given.append(message)
-            return super().cosign(message)
+            return super().cosign_message(message)
 
     signer = Remembering(SEED[:32], SEED[32:], SIGNER_KEY)
     signed = sign(bench, signer=signer)

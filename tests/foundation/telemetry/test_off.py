@@ -11,7 +11,7 @@ def test_nothing_that_reports_is_loaded_where_no_address_is_set():
 
 
 def test_steps_are_not_even_timed():
-    steps = traces.Steps()
-    steps.end("lock and read")
-    steps.trace(["pay_1"])
-    assert steps._ends == []
+    spans = traces.Spans()
+    spans.end("lock and read")
+    spans.trace(["pay_1"])
+    assert spans._ends == []

@@ -89,7 +89,7 @@ class SignerThatSealsOnly:
             raise SignerUnavailable("Away.")
         return local_signer().sign_receipt(document)
 
-    def authorize(self, _digest):
+    def cosign_digest(self, _digest):
         raise SignerUnavailable("Away.")
 
 

@@ -39,7 +39,7 @@ def by_relayer(digest):
 
 
 def by_signer(digest):
-    return local_signer().authorize(digest)
+    return local_signer().cosign_digest(digest)
 
 
 def by_thief(digest):

@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Judgement:
     """A rule and what it said of one payment. `share`: the part of its limit that was used after it, from 0 to 1."""
 
     title: str
@@ -42,7 +42,7 @@ class Step:
 class Told:
     """A decision in words. `fits_at`: when the same payment fits, if it does; `can_wait`: whether time matters."""
 
-    steps: tuple[Step, ...]
+    judgements: tuple[Judgement, ...]
     words: str
     recipient: str | None
     fits_at: datetime | None
@@ -58,10 +58,10 @@ def tell(entry: LogEntry) -> Told:
     """Tell how an entry was decided, by what it has recorded; what somebody made unreadable is left out."""
     explanation = read_explanation(entry)
     is_approved = entry.result == Result.APPROVED
-    steps = _approved(entry, explanation) if is_approved else _refused(entry, explanation)
+    judgements = _approved(entry, explanation) if is_approved else _refused(entry, explanation)
     recipient = explanation.get("recipient")
     return Told(
-        steps=tuple(steps),
+        judgements=tuple(judgements),
         words=str(explanation.get("message") or words_of(entry)),
         recipient=recipient if isinstance(recipient, str) else None,
         fits_at=_moment(explanation.get("allowedAt")),
@@ -78,12 +78,12 @@ def read_explanation(entry: LogEntry) -> dict[str, Any]:
     return explanation if isinstance(explanation, dict) else {}
 
 
-def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
-    paid, steps = _number(entry.amount), []
+def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
+    paid, judgements = _number(entry.amount), []
     for rule in (*RULES, SIGNER_RULE):
         said = _read_record(rule, paid, explanation)
-        steps.append(Step(rule.words.passed, Outcome.PASSED, figures=said.figures, share=said.share))
-    return steps
+        judgements.append(Judgement(rule.words.passed, Outcome.PASSED, figures=said.figures, share=said.share))
+    return judgements
 
 
 def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any]) -> Said:
@@ -93,19 +93,19 @@ def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any
     return Said() if rule.record is None or None in amounts else rule.record.say(*amounts)
 
 
-def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Step]:
+def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
     """Give the rules before the one that refused, and that one. Those behind it are not needed any more."""
-    steps, outcome = [], Outcome.PASSED
+    judgements, outcome = [], Outcome.PASSED
     for rule in (*RULES, SIGNER_RULE):
         if rule.name == entry.rule:
             compared = [(label, _number(explanation.get(name))) for name, label in _COMPARED.items()]
             figures = tuple((label, amount) for label, amount in compared if amount is not None)
             words = str(explanation.get("message", ""))
-            steps.append(Step(rule.words.refused, Outcome.REFUSED, words, figures))
+            judgements.append(Judgement(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED
         else:
-            steps.append(Step(rule.words.passed, outcome))
-    return steps
+            judgements.append(Judgement(rule.words.passed, outcome))
+    return judgements
 
 
 def _number(text: Any) -> Decimal | None:
