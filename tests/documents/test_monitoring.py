@@ -14,6 +14,7 @@ import yaml
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from backoffice.findings import KINDS
 from foundation.kernel.counters import COUNTERS
 from operators.metrics.exposition import read_metrics
 from payments.models import ChainState, Reconciliation, Relayer
@@ -25,6 +26,26 @@ ROWS = re.findall(r"^\| `(allowance_\w+)` \| .* \| (.*) ?\|$", text_of("docs/ope
 RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
+# Alerts of what the console's alarms tell, too: whoever is woken by either is sent to the same page.
+KIND_OF_ALERT = {
+    "AllowanceMoneyMissing": "missing",
+    "AllowanceUnconfirmedPayments": "unconfirmed",
+    "AllowanceNotCompared": "comparisons",
+    "AllowancePromisesExceedHoldings": "pools",
+    "AllowanceOutflowNotBooked": "outflows",
+    "AllowanceChainStopped": "chains",
+    "AllowanceChainMismatched": "mismatch",
+    "AllowanceAssetOutOfService": "assets",
+    "AllowanceChainNotSeen": "unseen",
+    "AllowanceNodeContradicts": "nodes",
+    "AllowanceNoRelayer": "rotation",
+    "AllowancePaymentWaits": "unsettled",
+    "AllowancePaymentsFail": "failed",
+    "AllowanceWebhooksOverdue": "webhooks overdue",
+    "AllowanceProcessAway": "processes",
+    "AllowanceWebhooksAway": "processes",
+    "AllowanceTwoSchedulers": "schedulers",
+}
 with_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None and os.environ.get("CI") != "true", reason="promtool is not installed"
 )
@@ -112,6 +133,13 @@ def test_every_alert_is_tested_to_fire_and_to_be_silent():
     cases = [(case["alertname"], bool(case["exp_alerts"])) for one in tests for case in one["alert_rule_test"]]
 
     assert sorted(cases) == sorted((rule["alert"], fires) for rule in RULES for fires in (False, True))
+
+
+@pytest.mark.parametrize(("alert", "kind"), KIND_OF_ALERT.items(), ids=KIND_OF_ALERT)
+def test_an_alert_and_the_alarm_of_the_same_thing_lead_to_the_same_page(alert, kind):
+    (rule,) = [one for one in RULES if one["alert"] == alert]
+
+    assert rule["annotations"]["runbook_url"] == f"docs/{KINDS[kind].runbook.partition('#')[0]}.md"
 
 
 @with_promtool
