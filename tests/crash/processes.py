@@ -24,6 +24,7 @@ class CrashHouse(House):
         own = {
             "RATE_LIMIT_PER_MINUTE": "60000",
             "EMBEDDED": "false",
+            "WEBHOOKS_ALLOW_PRIVATE": "false",
             "EMBEDDED_DIR": str(logs / "none"),  # so that it leaves the servers of this run alone
             "HTTPS": "false",
             "ALLOWED_HOSTS": "127.0.0.1",

@@ -192,8 +192,8 @@ def test_what_is_lost_on_the_way_is_asked_again_with_the_same_key_and_paid_once(
 
 def test_a_server_that_is_away_is_waited_for(pay, restarting):
     bought = purchase()
-    restarting.kill(0)
-    starting = threading.Timer(1, restarting.start, [0])
+    restarting.kill("web-1")
+    starting = threading.Timer(1, restarting.again, ["web-1"])
     starting.start()
 
     told = bought.pay(pay, restarting.urls[0])

@@ -27,6 +27,7 @@ _SAYS = {
     "webhooks": ("--loglevel", "INFO"),
 }
 _STOP_S = 60
+_MOST_REVIVALS = 20
 
 
 class House(Processes):
@@ -102,7 +103,13 @@ class House(Processes):
         self.run(name, *gone.command, **gone.variables)
 
     def revive(self) -> None:
-        """Start again what ended by itself, as every platform does."""
+        """Start again what ended by itself, as every platform does.
+
+        Raises:
+            ChildEndedError: it ends time after time.
+        """
+        if self.ended.total() > _MOST_REVIVALS:
+            self.check()
         for name, child in [*self._children.items()]:
             if child.process.poll() is not None:
                 self.ended[f"{name} ended by itself with status {child.process.returncode}"] += 1

@@ -39,8 +39,9 @@ def test_models_that_insist_while_web_is_killed_pay_each_intent_once(lonely):
 
     async def kill_and_start() -> None:
         await asyncio.sleep(random.uniform(0.01, 0.25))
-        await asyncio.to_thread(lonely.kill, 0)
-        await asyncio.to_thread(lonely.start, 0)
+        await asyncio.to_thread(lonely.kill, "web-1")
+        lonely.again("web-1")
+        await asyncio.to_thread(lonely.wait_for, "web-1")
 
     async def story(models: list[Model]) -> list[Any]:
         paid = []
