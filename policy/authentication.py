@@ -18,6 +18,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from foundation.api.client_address import client_address
+from foundation.api.credentials import sent_credentials
 from foundation.api.environ import forget_caller
 from foundation.api.errors import REALM
 from foundation.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
@@ -27,7 +28,6 @@ from policy.api_keys import digest, is_well_formed
 from policy.callers import Caller, remembered_callers
 from policy.models import Agent, ApiKey
 
-_SCHEMES = ("bearer", "api-key")
 # Written in SQL because building the statement with the ORM would cost every request more than running it. The last use
 # is shown to people: to the minute is enough, and saves a write per request.
 _FIND = """
@@ -156,15 +156,7 @@ def agent_asked_for(caller: Caller, agent_id: str | None) -> str | None:
 
 def _sent_key(meta: Mapping[str, Any]) -> str:
     """Return the one well-formed key that was sent; raises `InvalidApiKey`."""
-    sent: set[str] = set()
-    authorization = meta.get("HTTP_AUTHORIZATION")
-    if authorization is not None:
-        scheme, _, key = authorization.strip().partition(" ")
-        sent.add(key.strip() if scheme.lower() in _SCHEMES else "")
-    header = meta.get("HTTP_X_API_KEY")
-    if header is not None:
-        sent.add(header.strip())
-    (key, *others) = sent or {""}
+    (key, *others) = sent_credentials(meta) or {""}
     if others or not is_well_formed(key):
         raise InvalidApiKey
     return key

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.http import parse_cookie
 
 from allowance.front.incoming import Environ
+from foundation.api.credentials import sent_credentials
 from foundation.kernel.errors import RateLimited
 
 THREADS = 20
@@ -124,10 +125,9 @@ def _credential(environ: Environ) -> bytes | None:
     """Digest a request's credential, without the text around it: the secret itself is not kept."""
     if _is_of_console(environ["PATH_INFO"]):
         session = parse_cookie(environ.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
-        sent = {session} if session else set()
+        sent = frozenset({session} if session else ())
     else:
-        keys = (environ.get("HTTP_AUTHORIZATION", "").rpartition(" ")[2], environ.get("HTTP_X_API_KEY", ""))
-        sent = {key.strip() for key in keys if key.strip()}
+        sent = sent_credentials(environ)
     return sha256("\0".join(sorted(sent)).encode("latin-1", "replace")).digest() if sent else None
 
 

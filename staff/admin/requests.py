@@ -93,7 +93,7 @@ class RequestAdmin(ReadOnlyAdmin):
         if "confirm" in request.POST:
             if (detour := reauthenticate_first(request)) is not None:
                 return detour
-            self._say(request, lambda: confirm(number, by=request.user).message, after=" It goes on waiting.")
+            self._say(request, lambda: confirm(number, by=request.user).message, confirmed=number)
         else:
             form = RefusalForm(request.POST)
             is_own = found.asked_by == request.user.get_username()
@@ -104,11 +104,16 @@ class RequestAdmin(ReadOnlyAdmin):
             self._say(request, lambda: f"{done} {_title(refuse(number, by=request.user, reason=reason))}.")
         return HttpResponseRedirect(reverse("admin:staff_changerequest_change", args=[number]))
 
-    def _say(self, request: HttpRequest, decide: Callable[[], str], after: str = "") -> None:
+    def _say(self, request: HttpRequest, decide: Callable[[], str], confirmed: int | None = None) -> None:
         try:
             self.message_user(request, decide(), messages.SUCCESS)
         except OperationRefused as refusal:
+            after = " It goes on waiting." if confirmed is not None and _waits(confirmed) else ""
             self.message_user(request, f"Nothing was done. {refusal}{after}", messages.ERROR)
+
+
+def _waits(number: int) -> bool:
+    return ChangeRequest.objects.filter(pk=number, state=RequestState.WAITING, expires_at__gt=utc_now()).exists()
 
 
 def _past(state: str, older: str) -> QuerySet[ChangeRequest]:

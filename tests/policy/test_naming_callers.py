@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from allowance.front.admission import CallerQueues
 from foundation.api.environ import CALLER
 from foundation.kernel.times import utc_now
 from policy import authentication
@@ -13,6 +14,7 @@ from policy.models import ApiKey
 from tests.support.factories import make_api_key
 
 pytestmark = pytest.mark.django_db
+SENT = {"PATH_INFO": "/v1/me", "REQUEST_METHOD": "GET"}
 
 
 def bearing(key: str) -> dict[str, str]:
@@ -27,6 +29,26 @@ def test_the_front_and_django_name_the_same_caller(anonymous: Any, header: str):
     asked = anonymous.get("/v1/me", **sent).wsgi_request.META
 
     assert name_caller(asked) == asked[CALLER] == f"key {ApiKey.objects.latest('created_at').pk}"
+
+
+@pytest.mark.parametrize("written", ["{}", "{} \xa0", "{}\x85", "\xa0{}", " {} \t"])
+def test_what_django_accepts_the_front_sees_as_the_same_credential(anonymous: Any, written: str):
+    """An attacker's find: white space that only one of the two removes let a key wait where nobody has one."""
+    key = make_api_key()
+    queues = CallerQueues()
+    plain, odd = ({**SENT, "HTTP_AUTHORIZATION": f"Bearer {text}"} for text in (key, written.format(key)))
+    queues.learn(plain, "key 1")
+
+    accepted = anonymous.get("/v1/me", authorization=odd["HTTP_AUTHORIZATION"]).status_code == 200
+    with queues.join(odd) as queue:
+        assert queue.name == ("key 1" if accepted else "keys")
+
+
+@pytest.mark.parametrize("header", ["HTTP_AUTHORIZATION", "HTTP_X_API_KEY"])
+@pytest.mark.parametrize("text", ["", " ", "Basic YTpi", "Bearer", "Bearer \xa0"])
+def test_what_may_be_meant_as_a_key_waits_where_keys_do(header: str, text: str):
+    with CallerQueues().join({**SENT, header: text}) as queue:
+        assert queue.name == "keys"
 
 
 @pytest.mark.parametrize("key", ["", "nonsense", "Bearer"])

@@ -163,6 +163,15 @@ def test_who_asked_takes_it_back(switch, ann):
     assert (request.state, request.answer) == ("taken_back", "A slip")
 
 
+def test_a_second_confirmation_comes_too_late_and_nothing_waits(switch, ann, bea):
+    request = ask(switch, ann)
+    decide(bea, request, confirm="yes")
+
+    said = decide(bea, request, confirm="yes")
+
+    assert said == ["Nothing was done. This request was confirmed already."]
+
+
 def test_a_refusal_of_the_operation_is_said_and_the_request_goes_on_waiting(switch, ann, bea):
     request = ask(switch, ann)
     switch.refusal = "The balance has changed."
