@@ -132,12 +132,13 @@ def test_a_request_that_does_not_exist_answers_with_a_page(ann, number):
 
 
 # --- Decided ----------------------------------------------------------------------------------------------------------
-def test_a_second_person_confirms(switch, ann, bea):
+def test_a_second_person_confirms_once(switch, ann, bea):
     request = ask(switch, ann, number=7)
 
     said = decide(bea, request, confirm="yes")
 
     assert said == ["Turned the switch."]
+    assert decide(bea, request, confirm="yes") == ["Nothing was done. This request was confirmed already."]
     assert switch.made == [({"number": 7}, ann.name, "R")]
     assert 'class="badge confirmed"' in page_of(ann, request)
 
@@ -161,15 +162,6 @@ def test_who_asked_takes_it_back(switch, ann):
 
     request.refresh_from_db()
     assert (request.state, request.answer) == ("taken_back", "A slip")
-
-
-def test_a_second_confirmation_comes_too_late_and_nothing_waits(switch, ann, bea):
-    request = ask(switch, ann)
-    decide(bea, request, confirm="yes")
-
-    said = decide(bea, request, confirm="yes")
-
-    assert said == ["Nothing was done. This request was confirmed already."]
 
 
 def test_a_refusal_of_the_operation_is_said_and_the_request_goes_on_waiting(switch, ann, bea):
