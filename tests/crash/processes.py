@@ -46,10 +46,11 @@ class CrashHouse(House):
             self.start(name, *quiet, PGAPPNAME=name, **nodes, **development)
         return self
 
-    def stop(self) -> None:
+    def stop(self, patience_s: float = 0) -> list[str]:
         """Kill all: there is nothing left to wait for."""
         for name in self.names():
             self.kill(name)
+        return []
 
     def wait_for_webs(self) -> None:
         """Wait until every web server that runs answers; one that ends by itself is started again."""

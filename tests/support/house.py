@@ -54,9 +54,14 @@ class House(Processes):
         self.close()
 
     def close(self) -> None:
-        """End what runs, and forget what was logged unless somebody named a folder for it."""
-        self.stop()
+        """End what runs, and forget what was logged unless somebody named a folder for it.
+
+        Raises:
+            AssertionError: a process did not end when it was told to, and had to be killed.
+        """
+        stubborn = self.stop(_STOP_S)
         self._own.close()
+        assert not stubborn, f"{stubborn} had to be killed"
 
     def start(self, name: str, *arguments: str, **variables: str) -> None:
         """Start what the Procfile has for it; what listens does so at a port that nobody has."""
@@ -133,7 +138,7 @@ class House(Processes):
         if name in self._ports:
             return self.is_alive(name)
         # A scheduler says nothing, and works at once.
-        return name.partition("-")[0] == "beat" or " ready." in self.log_of(name).read_text()
+        return name.partition("-")[0] == "beat" or " ready." in self._children[name].said()
 
 
 def server_environment() -> dict[str, str]:

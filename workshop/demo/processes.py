@@ -34,10 +34,15 @@ class Child:
     variables: Mapping[str, str]
     process: "subprocess.Popen[bytes]"
     log: Path
+    log_begins_at: int
+
+    def said(self) -> str:
+        """Read what it has printed; those of this name before it wrote to the same log."""
+        return self.log.read_bytes()[self.log_begins_at :].decode(errors="replace")
 
     def end_of_log(self) -> str:
-        """Return the end of the log, indented."""
-        lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        """Return the last of what it has printed, indented."""
+        lines = self.said().splitlines()[-_TAIL_LINES:]
         return "\n".join(f"  {line}" for line in lines) or "  (it printed nothing)"
 
     def kill(self) -> None:
@@ -83,7 +88,8 @@ class Processes:
         """
         path = self.log_of(name)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "wb") as log:
+        with os.fdopen(descriptor, "ab") as log:
+            begins_at = log.tell()
             process = subprocess.Popen(  # noqa: S603 - this Python, arguments of our own
                 [sys.executable, "-m", "workshop.demo.child", module, *arguments],
                 stdin=subprocess.PIPE,  # never written to: its end tells the child that the demo is gone
@@ -93,7 +99,7 @@ class Processes:
                 cwd=settings.BASE_DIR,
                 start_new_session=True,
             )
-        self._children[name] = Child(name, (module, *arguments), variables, process, path)
+        self._children[name] = Child(name, (module, *arguments), variables, process, path, begins_at)
 
     def log_of(self, name: str) -> Path:
         """Name the log of a process that is started by this name."""
@@ -111,17 +117,21 @@ class Processes:
                 message = f"{child.name} ended unexpectedly ({_describe(status)}). The end of {child.log}:"
                 raise ChildEndedError(f"{message}\n{child.end_of_log()}")
 
-    def stop(self) -> None:
-        """End every process: ask, wait, and only then insist."""
+    def stop(self, patience_s: float = _STOP_S) -> list[str]:
+        """End every process: ask, wait, and only then insist; returns those that had to be killed."""
+        stubborn = []
         for child in self._children.values():
             if child.process.poll() is None:
                 child.process.terminate()
-        deadline = time.monotonic() + _STOP_S
+        deadline = time.monotonic() + patience_s
         for child in self._children.values():
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                stubborn.append(child.name)
             child.kill()
         self._children.clear()
+        return stubborn
 
 
 def _describe(status: int) -> str:
