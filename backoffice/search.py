@@ -79,7 +79,7 @@ def _find_paid_by_tx(term: Term) -> Iterator[Hit]:
 
 def _find_transactions(term: Term) -> Iterator[Hit]:
     for row in select_transactions(term)[:MOST_OF_A_KIND]:
-        yield Hit("Transaction", row.chain_tx, f"{row.state} on {alias_of(row.chain)}", page_of(row))
+        yield Hit("Transaction", row.tx, f"{row.state} on {alias_of(row.chain)}", page_of(row))
 
 
 def _find_agents(term: Term) -> Iterator[Hit]:

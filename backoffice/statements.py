@@ -17,8 +17,8 @@ from django.db.models.functions import Coalesce
 from foundation.kernel.ids import first_id
 from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
-from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Payment, Settlement
+from payments.lifecycle import PaymentStatus
+from payments.models import Payment, final_legs_of
 from policy.models import Agent
 from services.models import Service
 
@@ -123,12 +123,12 @@ def state_payee(service: Service, month: Month) -> PayeeStatement:
     rows = payments.order_by().values("status", "asset").annotate(n=Count("pk"), total=Sum("amount"))
     found = sorted(rows, key=lambda row: (row["asset"], list(STATUSES).index(row["status"])))
     sums = [Subtotal(STATUSES[row["status"]], row["asset"], row["n"], row["total"]) for row in found]
-    final = Settlement.objects.filter(payment=OuterRef("pk"), is_void=False, state=SettlementState.FINAL)
+    final = final_legs_of(OuterRef("pk")).values("settlement")
     return PayeeStatement(
         service,
         month,
         sums,
-        payments.annotate(final_tx=Subquery(final.values(chain_id=Coalesce("shared_tx", "tx"))[:1])),
+        payments.annotate(final_tx=Subquery(final[:1])),
     )
 
 

@@ -75,10 +75,7 @@ def shortened(term: str) -> tuple[str, str] | None:
 
 
 def hashed(term: str, field: str = "pk") -> Q:
-    """Select transactions by their ids, by how these begin, or by both ends of them; the index has their beginnings.
-
-    One may be written down several times, see `Settlement.chain_tx`.
-    """
+    """Select transactions by their ids, by how these begin, or by both ends of them; the index has their beginnings."""
     head, dots, tail = term.replace("...", "…").partition("…")
     same = Q()
     for tx in cases(head):

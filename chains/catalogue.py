@@ -326,7 +326,7 @@ class ServedChain:
     escrow; None on an EVM chain whose contract is believed to name the right one. `minimums`: the smallest payments by
     asset; smaller ones are not worth their cost. `max_tip_gwei`: the highest tip that is paid, whatever nodes ask for;
     None: the chain's own maximum. `left_out`: the assets that the operator does not pay with there; what is held of
-    them counts all the same.
+    them counts all the same. `most_together`: the most payments of one transaction.
     """
 
     chain: Chain
@@ -339,6 +339,7 @@ class ServedChain:
     minimums: Mapping[Asset, Decimal] = field(default_factory=dict)
     max_tip_gwei: Decimal | None = None
     left_out: frozenset[Asset] = frozenset()
+    most_together: int = 1
 
     @property
     def assets(self) -> frozenset[Asset]:

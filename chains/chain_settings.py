@@ -79,6 +79,7 @@ class _ChainVariables:
             minimums=self._minimums(tokens),
             max_tip_gwei=self._max_tip(),
             left_out=left_out,
+            most_together=self._read("MOST_TOGETHER"),
         )
 
     def refuse_without_nodes(self) -> None:

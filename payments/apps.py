@@ -18,6 +18,7 @@ _NAMES = (
     "deciding/sql/lock_and_read",
     "deciding/sql/record",
     "settling/sql/append_only",
+    "settling/sql/legs",
     "sql/payment_states",
 )
 FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
@@ -30,6 +31,7 @@ TABLES = (
     "payments_chainstate",
     "payments_payeestate",
     "payments_transition",
+    "payments_leg",
     "services_service",
     "payments_outflow",
     "payments_agentgas",

@@ -33,6 +33,8 @@ class SettlementState(StrEnum):
 
 _S = SettlementState
 OPEN_STATES = (_S.SIGNED, _S.BROADCAST, _S.INCLUDED)
+# One of these per payment and per nonce at most.
+LIVE_STATES = (*OPEN_STATES, _S.FINAL)
 ENDS = (_S.FINAL, _S.REPLACED, _S.EXPIRED, _S.FAILED)
 # What may cost gas, or has. A replaced transaction is counted by the one in its place; an expired one costs nothing.
 COUNTED_AT_MOST = (*OPEN_STATES, _S.FINAL, _S.FAILED)

@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from foundation.kernel.times import is_fresh
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import ChainState, Payment, Reconciliation, Settlement
+from payments.models import ChainState, Leg, Payment, Reconciliation
 
 # For how long a node that has contradicted the others is shown as one that does.
 CONTRADICTS_FOR = timedelta(hours=1)
@@ -16,7 +16,9 @@ CONTRADICTS_FOR = timedelta(hours=1)
 
 def is_on_chain_or_over(payment_id: str) -> bool:
     """Tell whether a transaction of a payment is in a block now, or the payment has come to its end."""
-    included = Settlement.objects.filter(payment=OuterRef("pk"), is_void=False, state=SettlementState.INCLUDED)
+    included = Leg.objects.filter(
+        payment=OuterRef("pk"), is_void=False, is_live=True, settlement__state=SettlementState.INCLUDED
+    )
     return Payment.objects.filter(~Q(status=PaymentStatus.APPROVED) | Exists(included), pk=payment_id).exists()
 
 

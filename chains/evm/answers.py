@@ -4,18 +4,24 @@ Each reader raises `ValueError`, `KeyError` or `TypeError` for a malformed answe
 proves nothing about any payment.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
 from chains.port import Order
 from foundation.kernel.money import to_base_units
 
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
+PAID = "0x" + keccak(text="Paid(bytes32,address,address,uint256)").hex()
+SKIPPED = "0x" + keccak(text="Skipped(bytes32,string)").hex()
 _WORD_DIGITS = 64
+_LONGEST_TEXT = 500
 _MOST = 2**63 - 1
 
 
@@ -30,13 +36,19 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of a transaction. `transfers` are the events of the tokens: (token, from, to, base units)."""
+    """The result of a transaction.
+
+    `transfers` are the events of the tokens: (token, from, to, base units); `paid` those of escrows: (escrow, id), and
+    so `skipped`, with the reason: (escrow, id, why).
+    """
 
     tx: str
     block_number: int
     block_hash: str
     has_succeeded: bool
     transfers: tuple[tuple[str, str, str, int], ...]
+    paid: frozenset[tuple[str, str]] = frozenset()
+    skipped: tuple[tuple[str, str, str], ...] = ()
 
 
 def read_block(answer: Any, number: int | None = None) -> Block:
@@ -86,15 +98,51 @@ def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
             block_hash=read_hash(answer["blockHash"]),
             has_succeeded=status == 1,
             transfers=tuple(_transfer(log) for log in answer["logs"] if _is_transfer(log)),
+            paid=frozenset(_about(log) for log in answer["logs"] if _has_topic(log, PAID)),
+            skipped=tuple((*_about(log), _read_text(log["data"])) for log in answer["logs"] if _has_topic(log, SKIPPED)),
         )
 
     return read
 
 
-def has_paid(receipt: Receipt, order: Order, token: str, escrow: str) -> bool:
-    """Return whether a receipt has the token's event of an order's transfer; some tokens return nothing to rely on."""
-    expected = (token.lower(), topic_of(escrow), topic_of(order.recipient), to_base_units(order.amount, order.asset))
-    return receipt.has_succeeded and expected in receipt.transfers
+def find_unpaid(receipt: Receipt, orders: Sequence[Order], tokens: Mapping[str, str], escrow: str) -> dict[str, str]:
+    """Find the orders that a transaction which succeeded has not paid, by escrow id, and why.
+
+    Of each order, the receipt must have the escrow's event and one of the token's: some tokens return nothing to rely
+    on. An authorization has the token's alone. `tokens`: the token of each order, by escrow id.
+    """
+    transfers, emitter = Counter(receipt.transfers), escrow.lower()
+    why_not = {escrow_id: why for by, escrow_id, why in receipt.skipped if by == emitter}
+    unpaid = {}
+    for order in orders:
+        units = to_base_units(order.amount, order.asset)
+        transfer = (tokens[order.escrow_id].lower(), topic_of(escrow), topic_of(order.recipient), units)
+        is_named = order.authorized_by is not None or (emitter, order.escrow_id) in receipt.paid
+        if is_named and transfers[transfer] > 0:
+            transfers[transfer] -= 1
+        else:
+            without = f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
+            unpaid[order.escrow_id] = why_not.get(order.escrow_id, without)
+    return unpaid
+
+
+def _has_topic(log: Mapping[str, Any], topic: str) -> bool:
+    topics = log["topics"]
+    return len(topics) > 1 and topics[0].lower() == topic
+
+
+def _about(log: Mapping[str, Any]) -> tuple[str, str]:
+    """Read who emitted an event of an escrow, and the id that it is about."""
+    return log["address"].lower(), read_hash(log["topics"][1])
+
+
+def _read_text(data: str) -> str:
+    """Read the only value of an event, a text of which anything may be sent: one line, of what PostgreSQL takes."""
+    try:
+        (text,) = decode(["bytes"], bytes.fromhex(data.removeprefix("0x")))
+    except DecodingError as error:
+        raise ValueError("not a text") from error
+    return "".join(one for one in text.decode("utf-8", "replace") if one.isprintable())[:_LONGEST_TEXT]
 
 
 def _is_transfer(log: Mapping[str, Any]) -> bool:

@@ -17,8 +17,8 @@ from chains.port import (
     AuthorizedBy,
     ChainUnavailable,
     Order,
-    PaymentPlan,
     SignedAuthorization,
+    TransactionPlan,
 )
 from foundation.kernel.money import from_base_units, to_base_units
 
@@ -50,9 +50,9 @@ class EvmAuthorizer:
             return f"The escrow authorizes payees to take at most {most:f} {order.asset} at once."
         return None
 
-    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+    def authorize(self, plan: TransactionPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
         self._preparer.check(plan)
-        order = plan.order
+        (order,) = plan.orders
         if objection := self.find_objection(order, terms, plan.state):
             raise ChainUnavailable(objection)
         escrow, token = self._served.escrow, self._served.tokens[order.asset]

@@ -40,7 +40,7 @@ class Contracts:
     """The state of the contracts as a node says. None: the contract does not answer as an escrow does.
 
     `newest_block`: its own, or the one that several have; `domain`: the name and the version that the escrow gives
-    itself.
+    itself; `most_together`: how many payments it makes at once.
     """
 
     newest_block: int = field(compare=False)
@@ -51,6 +51,7 @@ class Contracts:
     is_paused: bool | None
     enabled_relayers: frozenset[str]
     tokens: tuple[Token, ...]
+    most_together: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 from chains.catalogue import ServedChain
-from chains.evm.answers import read_count, read_hash, topic_of
+from chains.evm.answers import PAID, read_count, read_hash, topic_of
 from chains.evm.authorized_transfers import USED, read_authorized_outflows
 from chains.evm.contract_errors import read_returned
 from chains.evm.escrow_calls import authorization_limits_call, balance_call
 from chains.evm.escrow_logs import ANY_TOPIC, Log, LogFilter, read_logs, read_receipt_logs
-from chains.evm.events import DEPOSITED, PAID, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
+from chains.evm.events import DEPOSITED, VOIDED, WITHDRAWN, read_deposit, read_outflow, read_void
 from chains.port import (
     ChainUnavailable,
     EscrowSearch,

@@ -4,6 +4,7 @@ The interface is `chains/contracts/Escrow.sol`. Its arguments are 32-byte words,
 encoder takes twenty times as long, under the agent's lock. Tests compare with one.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from eth_utils.crypto import keccak
@@ -12,19 +13,26 @@ _DOMAIN_TYPE = keccak(text="EIP712Domain(string name,string version,uint256 chai
 _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )
+_LISTED = "Payment(bytes32 paymentId,address token,address recipient,uint256 amount)"
+_LISTED_TYPE = keccak(text=_LISTED)
+_BATCH_TYPE = keccak(text=f"Batch(Payment[] payments,uint256 deadline){_LISTED}")
 _VOID_TYPE = keccak(text="Void(bytes32 paymentId)")
 _TRANSFER_TYPE = keccak(
     text="TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
     "bytes32 nonce)"
 )
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
+_PAY_MANY = keccak(text="payMany((bytes32,address,address,uint256)[],uint256,bytes)")[:4]
 _VOID = keccak(text="void(bytes32,bytes)")[:4]
+_STATUSES = keccak(text="statuses(bytes32[])")[:4]
 _STATUS = keccak(text="status(bytes32)")[:4]
 _AUTHORIZATION_STATE = keccak(text="authorizationState(address,bytes32)")[:4]
 _AUTHORIZATION_LIMITS = keccak(text="authorizationLimits(address)")[:4]
 _BALANCE_OF = keccak(text="balanceOf(address)")[:4]
 _DOMAIN = ("Allowance Escrow", "1")
 _WORD = 32
+# Of a payment in a list: its words; before the first one: the method, three words and the length.
+_LISTED_BYTES, _LIST_START = 4 * _WORD, 4 + 4 * _WORD
 
 
 def payment_words(escrow_id: str, token: str, recipient: str, units: int, deadline: int) -> bytes:
@@ -43,6 +51,38 @@ def payment_digest(chain_id: int, escrow: str, payment: bytes) -> bytes:
 def pay_call(payment: bytes, policy_signature: bytes) -> bytes:
     """Encode the call of `pay`: the payment's words, then the signature's offset, its length and its bytes."""
     return _PAY + payment + _after(payment, policy_signature)
+
+
+def listed_words(escrow_id: str, token: str, recipient: str, units: int) -> bytes:
+    """Encode a payment of a list, whose deadline is that of all of them."""
+    return _id(escrow_id) + _address(token) + _address(recipient) + _integer(units)
+
+
+def batch_digest(chain_id: int, escrow: str, payments: Sequence[bytes], deadline: int) -> bytes:
+    """Compute the EIP-712 digest (32 bytes) that the policy signer signs for a list, by the words of its payments."""
+    hashes = b"".join(keccak(_LISTED_TYPE + payment) for payment in payments)
+    return _digest(chain_id, escrow, _BATCH_TYPE + keccak(hashes) + _integer(deadline))
+
+
+def pay_many_call(payments: Sequence[bytes], deadline: int, policy_signature: bytes) -> bytes:
+    """Encode the call of `payMany`: where the list and the signature begin, the deadline between them, then both."""
+    listed = _integer(len(payments)) + b"".join(payments)
+    head = _integer(3 * _WORD) + _integer(deadline) + _integer(3 * _WORD + len(listed))
+    return _PAY_MANY + head + listed + _bytes(policy_signature)
+
+
+def read_listed_ids(call: bytes) -> list[str]:
+    """Read back the ids of a list that `pay_many_call` encoded, in their order; empty: it is another call."""
+    if call[:4] != _PAY_MANY:
+        return []
+    count = int.from_bytes(call[_LIST_START - _WORD : _LIST_START], "big")
+    starts = range(_LIST_START, _LIST_START + count * _LISTED_BYTES, _LISTED_BYTES)
+    return ["0x" + call[start : start + _WORD].hex() for start in starts]
+
+
+def statuses_call(escrow_ids: Sequence[str]) -> bytes:
+    """Encode the call that reads the statuses of several payments."""
+    return _STATUSES + _integer(_WORD) + _integer(len(escrow_ids)) + b"".join(map(_id, escrow_ids))
 
 
 def void_words(escrow_id: str) -> bytes:
@@ -99,8 +139,11 @@ def balance_call(owner: str) -> str:
 
 def _after(words: bytes, signature: bytes) -> bytes:
     """Encode a signature behind the words of a call: its offset, its length, its bytes."""
-    start, length = _integer(len(words) + _WORD), _integer(len(signature))
-    return start + length + signature + bytes(-len(signature) % _WORD)
+    return _integer(len(words) + _WORD) + _bytes(signature)
+
+
+def _bytes(value: bytes) -> bytes:
+    return _integer(len(value)) + value + bytes(-len(value) % _WORD)
 
 
 def _digest(chain_id: int, escrow: str, typed: bytes) -> bytes:

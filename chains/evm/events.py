@@ -19,7 +19,6 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.money import from_base_units
 
 DEPOSITED = "0x" + keccak(text="Deposited(address,address,string,uint256)").hex()
-PAID = "0x" + keccak(text="Paid(bytes32,address,address,uint256)").hex()
 VOIDED = "0x" + keccak(text="Voided(bytes32)").hex()
 WITHDRAWN = "0x" + keccak(text="Withdrawn(address,address,uint256)").hex()
 

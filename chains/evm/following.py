@@ -1,12 +1,12 @@
 """Follow transactions: find the final block, and the blocks that include them. One node's report is only a hint."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from chains.catalogue import ServedChain
-from chains.evm.answers import Block, Receipt, has_paid, read_block, read_count, read_receipt
+from chains.evm.answers import Block, Receipt, find_unpaid, read_block, read_count, read_receipt
 from chains.evm.contract_errors import read_revert
 from chains.evm.eip1559 import read_call
 from chains.evm.heads import block_call, note_holding_up, read_heads
@@ -85,8 +85,8 @@ class EvmFollower:
             if receipt is not None and receipt.block_number <= finality.horizon:
                 # A node on a fork has receipts of blocks that are not on the chain.
                 is_final = canonical.get(receipt.block_number) == receipt.block_hash
-                failure = self._failure(receipt, one) if is_final else None
-                inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, failure)
+                outcome = self._outcome(receipt, one) if is_final else (None, {})
+                inclusions[one.tx] = Inclusion(receipt.block_number, receipt.block_hash, is_final, *outcome)
         return Observation(inclusions, mined)
 
     def find_reason(self, query: TransactionQuery, block_number: int) -> str:
@@ -167,16 +167,18 @@ class EvmFollower:
             is_error_null=True,
         )
 
-    def _failure(self, receipt: Receipt, query: TransactionQuery) -> str | None:
-        """Explain what went wrong with a final transaction; None: it did what it was made for."""
-        order = query.order
-        if order is None:
-            return None if receipt.has_succeeded else REVERTED
-        if has_paid(receipt, order, moved_token(self._served, order), called_escrow(self._served, query)):
-            return None
-        if receipt.has_succeeded:
-            return f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
-        return REVERTED
+    def _outcome(self, receipt: Receipt, query: TransactionQuery) -> tuple[str | None, Mapping[str, str]]:
+        """Explain what went wrong with a final transaction, and which of several orders it has not paid.
+
+        (None, {}): it did what it was made for.
+        """
+        if not receipt.has_succeeded:
+            return REVERTED, {}
+        tokens = {order.escrow_id: moved_token(self._served, order) for order in query.orders}
+        unpaid = find_unpaid(receipt, query.orders, tokens, called_escrow(self._served, query))
+        if len(query.orders) == 1 and unpaid:
+            return next(iter(unpaid.values())), {}
+        return None, unpaid
 
 
 def _known(replies: Sequence[Reply[list[Block | None]]], index: int) -> list[Reply[Block]]:

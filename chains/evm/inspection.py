@@ -88,6 +88,7 @@ def _calls(expected: Expected) -> list[Call]:
     calls: list[Call] = [("eth_chainId",), ("eth_blockNumber",), ("eth_getCode", escrow, "latest")]
     calls += [_view(escrow, "eip712Domain()")]
     calls += [_view(escrow, "policySigner()"), _view(escrow, "owner()"), _view(escrow, "paused()")]
+    calls += [_view(escrow, "MOST_TOGETHER()")]
     calls += [_view(escrow, "relayers(address)", relayer) for relayer in (roles.relayers if roles else ())]
     for token in expected.tokens.values():
         calls += [("eth_getCode", token, "latest"), _view(token, "decimals()"), _view(token, "symbol()")]
@@ -129,6 +130,7 @@ def _read_contracts(answers: list[Any] | None, expected: Expected) -> Contracts 
             policy_signer=_address(_number(next(said))),
             owner=_address(_number(next(said))),
             is_paused=_truth(_number(next(said))),
+            most_together=_number(next(said)),
             enabled_relayers=frozenset([relayer for relayer in relayers if _number(next(said))]),
             tokens=tuple(_read_token(asset, address, said) for asset, address in expected.tokens.items()),
         )

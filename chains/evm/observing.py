@@ -18,7 +18,7 @@ from chains.port import (
     NonceState,
     RelayerState,
 )
-from chains.rpc.agreement import confirmed_by_two
+from chains.rpc.agreement import confirmed_by_two, find_agreed
 from chains.rpc.nodes import Nodes
 from chains.rpc.token_agreement import agree_on_tokens
 from foundation.kernel.times import utc_now
@@ -39,13 +39,19 @@ class EvmObserver:
     def observe(self, known: Mapping[str, Any] | None = None, *, checks_tokens: bool = True) -> dict[str, Any]:
         before = known.get("tokens", {}) if known and known.get("configuration") == self._configuration else {}
         state = self._observe_fees()
-        return state | {"tokens": self._observe_tokens(before) if checks_tokens or not before else before}
+        if before and not checks_tokens and known and "mostTogether" in known:
+            return state | {"tokens": before, "mostTogether": known["mostTogether"]}
+        return state | self._observe_contracts(before)
 
-    def _observe_tokens(self, known: Mapping[str, Any]) -> dict[str, Any]:
+    def _observe_contracts(self, known: Mapping[str, Any]) -> dict[str, Any]:
         expected = Expected(self._served.chain.chain_id, self._served.escrow, self._served.tokens, None)
-        seen = [inspect([node], expected).contracts for node in self._nodes.as_single_nodes()]
-        replies = [{str(one.asset): one.observed for one in found.tokens} for found in seen if found]
-        return agree_on_tokens(list(self._served.tokens), replies, known, quorum=self._nodes.quorum)
+        seen = [found for node in self._nodes.as_single_nodes() if (found := inspect([node], expected).contracts)]
+        replies = [{str(one.asset): one.observed for one in found.tokens} for found in seen]
+        most = find_agreed([found.most_together for found in seen], self._nodes.quorum)
+        return {
+            "tokens": agree_on_tokens(list(self._served.tokens), replies, known, quorum=self._nodes.quorum),
+            "mostTogether": most or 1,
+        }
 
     def _observe_fees(self) -> dict[str, Any]:
         heads = [reply.said[0] for reply in read_heads(self._nodes, self._served.finality_depth)]

@@ -1,6 +1,6 @@
 """Sign the relayers' transactions: payments, replacements, voids, and fillers of nonces. Asks no node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -12,7 +12,10 @@ from chains.catalogue import ServedChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
+    batch_digest,
+    listed_words,
     pay_call,
+    pay_many_call,
     payment_digest,
     payment_words,
     void_call,
@@ -30,11 +33,14 @@ from chains.port import (
     PaymentSigner,
     SignedTransaction,
     Submitter,
+    TransactionPlan,
 )
 from foundation.kernel.money import to_base_units
 
-# `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
-GAS_LIMIT = 300_000
+# What the escrow grants a token for each payment (`TOKEN_GAS` in chains/contracts/Escrow.sol), and its own work: `pay` uses
+# 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
+_GAS_OF_A_PAYMENT, _GAS_OF_A_CALL = 250_000, 50_000
+GAS_LIMIT = _GAS_OF_A_CALL + _GAS_OF_A_PAYMENT
 
 
 class EvmPreparer:
@@ -61,23 +67,36 @@ class EvmPreparer:
         excluded = self._served.find_exclusion(order.asset)
         return None if excluded is None else Obstacle.of_exclusion(excluded)
 
-    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
+        # An escrow of an earlier release pays one at a time.
+        most = min(self._served.most_together, plan.state.get("mostTogether", 1))
+        return [plan.payments[start : start + most] for start in range(0, len(plan.payments), most)]
+
+    def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         self.check(plan)
-        order = plan.order
-        token = self._served.tokens[order.asset]
-        valid_until = now + self._validity
-        deadline = int(valid_until.timestamp())
-        payment = payment_words(
-            order.escrow_id, token, order.recipient, to_base_units(order.amount, order.asset), deadline
-        )
-        digest = payment_digest(self._served.chain.chain_id, self._served.escrow, payment)
-        cosignature = plan.signer.cosign_digest(digest)
-        signed = self._sign(plan.submitter, self._escrow, pay_call(payment, cosignature), _fees(plan.state))
+        deadline = int((now + self._validity).timestamp())
+        data = self._pay(plan, deadline) if len(plan.payments) == 1 else self._pay_many(plan, deadline)
+        signed = self._sign(plan.submitter, self._escrow, data, _fees(plan.state, len(plan.payments)))
         return replace(signed, valid_until=datetime.fromtimestamp(deadline, UTC))
 
-    def rehearse(self, plan: PaymentPlan) -> Decimal:
+    def _pay(self, plan: TransactionPlan, deadline: int) -> bytes:
+        (order,) = plan.orders
+        payment = payment_words(*self._words(order), deadline)
+        digest = payment_digest(self._served.chain.chain_id, self._served.escrow, payment)
+        return pay_call(payment, plan.signer.cosign_digest(digest))
+
+    def _pay_many(self, plan: TransactionPlan, deadline: int) -> bytes:
+        payments = [listed_words(*self._words(order)) for order in plan.orders]
+        digest = batch_digest(self._served.chain.chain_id, self._served.escrow, payments, deadline)
+        return pay_many_call(payments, deadline, plan.signer.cosign_digest(digest))
+
+    def _words(self, order: Order) -> tuple[str, str, str, int]:
+        units = to_base_units(order.amount, order.asset)
+        return order.escrow_id, self._served.tokens[order.asset], order.recipient, units
+
+    def rehearse(self, plan: TransactionPlan) -> Decimal:
         self.check(plan)
-        return self.find_most_cost(plan.order, plan.state, plan.payee)
+        return to_coins(_gas_limit(len(plan.payments)) * _fees(plan.state).max_fee_per_gas)
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         self._check(state)
@@ -122,11 +141,12 @@ class EvmPreparer:
         if state.get("configuration") != self.configuration:
             raise ChainUnavailable("The chain was not observed with the present configuration.")
 
-    def check(self, plan: PaymentPlan) -> None:
-        """Raise `ChainUnavailable` if a payment cannot be signed now."""
+    def check(self, plan: TransactionPlan) -> None:
+        """Raise `ChainUnavailable` if its payments cannot be signed now."""
         self._check(plan.state)
-        if objection := self._served.find_objection(plan.order.asset, plan.state):
-            raise ChainUnavailable(objection)
+        for asset in {order.asset for order in plan.orders}:
+            if objection := self._served.find_objection(asset, plan.state):
+                raise ChainUnavailable(objection)
         self.key_of(plan.submitter)
 
     def key_of(self, submitter: Submitter) -> SigningKey:
@@ -145,5 +165,9 @@ class EvmPreparer:
         return SignedTransaction(tx=tx, raw=raw, most_cost=to_coins(fees.gas * fees.max_fee_per_gas))
 
 
-def _fees(state: Mapping[str, Any]) -> Fees:
-    return Fees(GAS_LIMIT, state["maxFeePerGas"], state["maxPriorityFeePerGas"])
+def _gas_limit(payments: int) -> int:
+    return _GAS_OF_A_CALL + payments * _GAS_OF_A_PAYMENT
+
+
+def _fees(state: Mapping[str, Any], payments: int = 1) -> Fees:
+    return Fees(_gas_limit(payments), state["maxFeePerGas"], state["maxPriorityFeePerGas"])

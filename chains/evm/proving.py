@@ -6,18 +6,23 @@ That a payment was made, and which nonces are used, is what most of them say. Th
 
 from collections.abc import Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
+
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
 
 from chains.catalogue import ServedChain
 from chains.evm.answers import read_number
+from chains.evm.contract_errors import read_returned
 from chains.evm.costs import find_costs
-from chains.evm.escrow_calls import authorization_state_call, status_call
+from chains.evm.escrow_calls import authorization_state_call, status_call, statuses_call
 from chains.evm.queries import called_escrow
 from chains.port import (
     Fate,
     Finality,
+    GasCost,
     NonceFate,
+    Order,
     PaymentFate,
     TransactionQuery,
 )
@@ -27,6 +32,8 @@ from chains.rpc.transport import Call
 
 # The status of a payment that was made; that of an authorization that was used.
 _DONE = 1
+# How many ids one call asks for: that is what nodes let a call compute.
+_MOST_STATUSES = 500
 
 
 class EvmProver:
@@ -35,71 +42,110 @@ class EvmProver:
     def __init__(self, nodes: Nodes, served: ServedChain) -> None:
         self._nodes = nodes
         self._served = served
+        # The escrows of an earlier release, which tell of one id at a time.
+        self._without_lists: set[str] = set()
 
     def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         # A missing receipt proves nothing, since a node that lags behind does not have it either. What proves is
         # the status in the escrow, as of a block that such a node does not have. That is the newest block, whose state
         # every node keeps: once a payment is not possible any more, its status is the same in every later block.
-        orders = [one for one in queries if one.order is not None]
         addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
         final, newest = hex(finality.block_number), hex(finality.newest)
         calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
         calls += [("eth_getTransactionCount", address, newest) for address in addresses]
-        calls += [_status_call(one, called_escrow(self._served, one), newest) for one in orders]
-        authorized = [one for one in orders if one.order and one.order.authorized_by]
-        calls += [_authorization_call(one, newest) for one in authorized]
+        authorized = [order for one in queries for order in one.orders if order.authorized_by]
+        calls += [_authorization_call(order, newest) for order in authorized]
         replies = self._nodes.ask_each(calls)
         count = len(addresses)
-        said = [self._agree(replies, index, of_nonce=index < 2 * count) for index in range(len(calls))]
-        nonces = dict(zip(addresses, zip(said[:count], said[count : 2 * count], strict=True), strict=True))
-        paid = _payment_fates(orders, authorized, said[2 * count :])
+        nonces = [self._agree(_numbers(replies, index), of_nonce=True) for index in range(2 * count)]
+        of_address = dict(zip(addresses, zip(nonces[:count], nonces[count:], strict=True), strict=True))
+        used = {
+            order.escrow_id: self._agree(_numbers(replies, index), of_nonce=False)
+            for index, order in enumerate(authorized, 2 * count)
+        }
+        paid = self._find_payments(queries, newest)
+        paid |= {escrow_id: _authorization_fate(answer, paid[escrow_id]) for escrow_id, answer in used.items()}
         return {
             one.tx: Fate(
-                paid[one.tx] if one.order is not None else PaymentFate.UNPAID,
-                _nonce_fate(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
+                {order.escrow_id: paid[order.escrow_id] for order in one.orders},
+                _nonce_fate(one.submitter.nonce, *of_address[one.submitter.relayer_address]),
             )
             for one in queries
         }
 
-    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
+    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
         return find_costs(self._nodes, queries, finality)
 
-    def _agree(self, replies: Sequence[Reply[list[Any]]], index: int, *, of_nonce: bool) -> int | None:
-        """Read the number that the nodes which know it agree on, all of them if it says that nothing was paid.
+    def _find_payments(self, queries: Sequence[TransactionQuery], block: str) -> dict[str, PaymentFate]:
+        """Find the fate of each order by its status in the escrow that it was signed for."""
+        by_escrow: dict[str, list[str]] = {}
+        for one in queries:
+            if one.orders:
+                ids = by_escrow.setdefault(called_escrow(self._served, one), [])
+                ids += (order.escrow_id for order in one.orders)
+        return {
+            escrow_id: _payment_fate(self._agree(said, of_nonce=False))
+            for escrow, ids in by_escrow.items()
+            for escrow_id, said in zip(ids, self._read_statuses(escrow, ids, block), strict=True)
+        }
+
+    def _read_statuses(self, escrow: str, ids: Sequence[str], block: str) -> list[list[Reply[int]]]:
+        """Read what each node says of each id; a node that says nothing readable is left out."""
+        if escrow not in self._without_lists:
+            pages = [ids[start : start + _MOST_STATUSES] for start in range(0, len(ids), _MOST_STATUSES)]
+            replies = self._nodes.ask_each([_call(escrow, statuses_call(page), block) for page in pages])
+            if not all(_knows_no_such_call(answer) for reply in replies for answer in reply.said):
+                return [said for index, page in enumerate(pages) for said in _lists(replies, index, len(page))]
+            self._without_lists.add(escrow)
+        replies = self._nodes.ask_each([_call(escrow, status_call(escrow_id), block) for escrow_id in ids])
+        return [_numbers(replies, index) for index in range(len(ids))]
+
+    def _agree(self, said: Sequence[Reply[int]], *, of_nonce: bool) -> int | None:
+        """Take the number that the nodes which know it agree on, all of them if it says that nothing was paid.
 
         None: too few know it, or they contradict each other.
         """
-        said = []
-        for reply in replies:
-            with suppress(ValueError):
-                said.append(Reply(reply.node, read_number(reply.said[index])))
         about = "relayers' nonces" if of_nonce else "what the escrow has paid"
         agreed = self._nodes.agreement.find(said, about)
         return agreed if of_nonce or agreed == _DONE else self._nodes.agreement.find(said, about, by_all=True)
 
 
-def _status_call(query: TransactionQuery, escrow: str, block: str) -> Call:
-    escrow_id = query.order.escrow_id if query.order else ""
-    return ("eth_call", {"to": escrow, "data": "0x" + status_call(escrow_id).hex()}, block)
+def _call(to: str, data: bytes, block: str) -> Call:
+    return ("eth_call", {"to": to, "data": "0x" + data.hex()}, block)
 
 
-def _payment_fates(
-    orders: Sequence[TransactionQuery], authorized: Sequence[TransactionQuery], said: Sequence[int | None]
-) -> dict[str, PaymentFate]:
-    """Read the status of each order in the escrow, then whether each authorization was used; by transaction."""
-    statuses, used = said[: len(orders)], said[len(orders) :]
-    paid = {one.tx: _payment_fate(status) for one, status in zip(orders, statuses, strict=True)}
-    return paid | {
-        one.tx: _authorization_fate(answer, paid[one.tx]) for one, answer in zip(authorized, used, strict=True)
-    }
+def _authorization_call(order: Order, block: str) -> Call:
+    if order.authorized_by is None:
+        raise AssertionError(f"{order.escrow_id} is not about an authorization.")
+    by = order.authorized_by
+    return _call(by.token, authorization_state_call(by.escrow, order.escrow_id), block)
 
 
-def _authorization_call(query: TransactionQuery, block: str) -> Call:
-    if query.order is None or query.order.authorized_by is None:
-        raise AssertionError(f"{query.tx} is not about an authorization.")
-    by = query.order.authorized_by
-    data = authorization_state_call(by.escrow, query.order.escrow_id)
-    return ("eth_call", {"to": by.token, "data": "0x" + data.hex()}, block)
+def _numbers(replies: Sequence[Reply[list[Any]]], index: int) -> list[Reply[int]]:
+    """Read the number that each node answers to a call; one whose answer is none is left out."""
+    said = []
+    for reply in replies:
+        with suppress(ValueError):
+            said.append(Reply(reply.node, read_number(reply.said[index])))
+    return said
+
+
+def _lists(replies: Sequence[Reply[list[Any]]], index: int, count: int) -> list[list[Reply[int]]]:
+    """Read the list of numbers that each node answers to a call, by place; one whose answer is none is left out."""
+    said: list[list[Reply[int]]] = [[] for _ in range(count)]
+    for reply in replies:
+        with suppress(ValueError, DecodingError):
+            (numbers,) = decode(["uint256[]"], read_returned(reply.said[index]) or b"")
+            for place, number in zip(said, numbers, strict=True):
+                place.append(Reply(reply.node, number))
+    return said
+
+
+def _knows_no_such_call(answer: Any) -> bool:
+    """Tell whether a contract has refused a call, or there is none; not whether a node failed."""
+    with suppress(ValueError):
+        return not read_returned(answer)
+    return False
 
 
 def _authorization_fate(used: int | None, by_escrow: PaymentFate) -> PaymentFate:

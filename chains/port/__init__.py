@@ -3,16 +3,17 @@
 from chains.port.adapter import ChainAdapter
 from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, TransferAuthorizer
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
-from chains.port.fate import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
+from chains.port.fate import Fate, NonceFate, PaymentFate
 from chains.port.following import Broadcaster, Follower, Prover
 from chains.port.node_health import Contradiction
 from chains.port.observing import EscrowReader, Inspector, Observer, PayeeObserver
-from chains.port.preparing import NonceAdapter, Obstacle, PaymentPlan, Preparer
+from chains.port.preparing import NonceAdapter, Obstacle, PaymentPlan, Preparer, TransactionPlan
 from chains.port.signer import PaymentSigner, SignerUnavailable
 from chains.port.transactions import (
     AuthorizedBy,
     ChainUnavailable,
     Finality,
+    GasCost,
     IncludedPayment,
     Inclusion,
     NonceState,
@@ -26,7 +27,6 @@ from chains.port.transactions import (
 )
 
 __all__ = [
-    "UNKNOWN_FATE",
     "AuthorizationTerms",
     "AuthorizedBy",
     "Broadcaster",
@@ -39,6 +39,7 @@ __all__ = [
     "Fate",
     "Finality",
     "Follower",
+    "GasCost",
     "IncludedPayment",
     "Inclusion",
     "Inspector",
@@ -63,6 +64,7 @@ __all__ = [
     "SignedTransaction",
     "SignerUnavailable",
     "Submitter",
+    "TransactionPlan",
     "TransactionQuery",
     "TransferAuthorizer",
     "VoidEvent",

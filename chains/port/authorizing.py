@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from chains.port.preparing import PaymentPlan
+from chains.port.preparing import TransactionPlan
 from chains.port.transactions import AuthorizedBy, Order
 
 
@@ -44,8 +44,8 @@ class TransferAuthorizer(Protocol):
         `state` is the observed state of the chain.
         """
 
-    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
-        """Authorize the payee of an order to take it, once; the submitter signs, too, and submits nothing.
+    def authorize(self, plan: TransactionPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+        """Authorize the payee of a plan's only payment to take it, once; the submitter signs, and submits nothing.
 
         Raises:
             ChainUnavailable: there is an objection, or the asset is not served now.

@@ -1,14 +1,16 @@
 """The fate of a transaction and of its payment, as a chain proves it. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from chains.port.transactions import TransactionQuery
+
 
 class PaymentFate(Enum):
-    """Whether the escrow has paid the order of a transaction.
+    """Whether the escrow has paid an order.
 
-    A transaction without an order is UNPAID. UNPAID proves that it stays so only once every signature for the order is
-    past its deadline.
+    UNPAID proves that it stays so only once every signature for the order is past its deadline.
     """
 
     PAID = "the escrow counts the order as paid"
@@ -32,16 +34,19 @@ class NonceFate(Enum):
 class Fate:
     """What became of a transaction, by the nodes that know: by most of them if an order was paid, else by all.
 
-    With nonces, the two parts are independent: another transaction may use the nonce, and another one may pay the
-    order. So (UNPAID, USED) says that this transaction has ended, not that its payment has.
+    `payments` has the fate of each of its orders, by escrow id. With nonces, these are independent of the nonce:
+    another transaction may use it, and another one may pay an order. So (UNPAID, USED) says that this transaction has
+    ended, not that its payment has.
 
-    Without nonces, only five combinations occur, all about this one transaction:
+    Without nonces, all orders have the same fate, and only five combinations occur, all about this one transaction:
     (PAID, USED) it paid; (UNPAID, USED) it failed on the chain; (UNPAID, UNUSED) no block includes it or ever will;
     (UNKNOWN, UNUSED) no block includes it yet; (UNKNOWN, UNKNOWN) nothing is concluded.
     """
 
-    payment: PaymentFate
+    payments: Mapping[str, PaymentFate]
     nonce: NonceFate
 
-
-UNKNOWN_FATE = Fate(PaymentFate.UNKNOWN, NonceFate.UNKNOWN)
+    @classmethod
+    def of_all(cls, query: TransactionQuery, payment: PaymentFate, nonce: NonceFate) -> "Fate":
+        """Give all orders of a transaction the same fate."""
+        return cls({order.escrow_id: payment for order in query.orders}, nonce)

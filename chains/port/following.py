@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from decimal import Decimal
 from typing import Protocol
 
 from chains.port.fate import Fate
 from chains.port.transactions import (
     Finality,
+    GasCost,
     Observation,
     TransactionQuery,
 )
@@ -50,8 +50,8 @@ class Prover(Protocol):
     def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         """Find what the chain proves about transactions, by id."""
 
-    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
-        """Find the costs of finished transactions, by id, in units of the chain's own coin.
+    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
+        """Find the costs of finished transactions, by id.
 
         The cost is 0 for a transaction that no block includes or ever will. A transaction is left out while too few
         nodes know its cost, or if they contradict each other.

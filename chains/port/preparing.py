@@ -1,6 +1,6 @@
 """The protocols that sign transactions without asking any node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -33,16 +33,39 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class PaymentPlan:
-    """What the transaction of a payment is made from: its order, who submits and co-signs it, and what was observed.
-
-    `state` is that of the chain (`Observer`), `payee` that of the payee (`PayeeObserver`); None: it was not observed.
-    """
+    """A payment that a transaction is to make; `payee` is what was observed of its payee (`PayeeObserver`), if it was."""
 
     order: Order
+    payee: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPlan:
+    """What a transaction is made from: its payments in their order, who submits and co-signs it, the chain's `state`.
+
+    The state is what was observed (`Observer`).
+    """
+
+    payments: Sequence[PaymentPlan]
     submitter: Submitter
     state: Mapping[str, Any]
     signer: PaymentSigner
-    payee: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of_one(
+        cls,
+        order: Order,
+        submitter: Submitter,
+        state: Mapping[str, Any],
+        signer: PaymentSigner,
+        payee: Mapping[str, Any] | None = None,
+    ) -> "TransactionPlan":
+        """Plan a transaction of one payment."""
+        return cls([PaymentPlan(order, payee)], submitter, state, signer)
+
+    @property
+    def orders(self) -> Sequence[Order]:
+        return [one.order for one in self.payments]
 
 
 class Preparer(Protocol):
@@ -67,27 +90,34 @@ class Preparer(Protocol):
     def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
         """Say what stands in the way of an order until somebody changes something; None: nothing that is known.
 
-        `state` and `payee`: as of `PaymentPlan`; each is empty if it is not known well enough. What passes by itself,
-        and what operators are told of, is no obstacle: `prepare` refuses it for the time being.
+        `state` and `payee`: as of the plans; each is empty if it is not known well enough. What passes by itself, and
+        what operators are told of, is no obstacle: `prepare` refuses it for the time being.
         """
 
-    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
-        """Co-sign and sign the transaction of a payment.
+    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
+        """Divide payments into groups, each of which fits into one transaction, in their order.
 
         Raises:
-            ChainUnavailable: the asset is not served on this chain, or this payee cannot be paid now.
+            ChainUnavailable: as `prepare` does.
+        """
+
+    def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
+        """Co-sign and sign the transaction of one payment, or of a group that fits into one (`divide`).
+
+        Raises:
+            ChainUnavailable: an asset is not served on this chain, or a payee cannot be paid now.
             SignerUnavailable: the policy signer did not co-sign.
         """
 
-    def rehearse(self, plan: PaymentPlan) -> Decimal:
-        """Check all that `prepare` checks, and sign nothing; returns what `find_most_cost` does.
+    def rehearse(self, plan: TransactionPlan) -> Decimal:
+        """Check all that `prepare` checks, and sign nothing; returns the most that the transaction can cost.
 
         Raises:
             ChainUnavailable, SignerUnavailable: as `prepare` does; but whether the signer signs, only `prepare` tells.
         """
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        """Compute the highest cost of a payment's transaction if it is prepared now, in units of the chain's coin.
+        """Compute the highest cost of a payment if it is prepared now by itself, in units of the chain's coin.
 
         Raises:
             ChainUnavailable: as `prepare` does.

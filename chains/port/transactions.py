@@ -1,7 +1,7 @@
 """The values of a transaction's way: the order, the signed transaction, its inclusion, finality. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -104,7 +104,7 @@ class Finality:
 
 @dataclass(frozen=True, slots=True)
 class TransactionQuery:
-    """A transaction to look for. `order` is None if it does not pay; the block is the last one that included it.
+    """A transaction to look for. `orders`: what it is to pay; the block is the last one that included it.
 
     `most_cost` is that of `SignedTransaction`; None: it was not recorded.
     """
@@ -112,7 +112,7 @@ class TransactionQuery:
     tx: str
     raw: bytes
     submitter: Submitter
-    order: Order | None
+    orders: Sequence[Order]
     block_number: int | None
     block_hash: str
     valid_until_height: int | None = None
@@ -124,13 +124,15 @@ class TransactionQuery:
 class Inclusion:
     """The block that includes a transaction. `failure` says what went wrong; None: the transaction succeeded.
 
-    Before the block is final, `failure` is always None and means nothing.
+    `skipped`: by the escrow ids of the orders that it has not paid all the same, why. Before the block is final,
+    `failure` is always None, `skipped` is empty, and both mean nothing.
     """
 
     block_number: int
     block_hash: str
     is_final: bool
     failure: str | None
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,17 @@ class RelayerState:
     def missing_for(self, payments: int) -> Decimal:
         """Compute the gas money that the account needs besides to pay for a number of transactions."""
         return max(Decimal(0), self.locked + payments * self.most_cost - self.balance)
+
+
+@dataclass(frozen=True, slots=True)
+class GasCost:
+    """What a transaction has cost, in units of the chain's own coin, and the shares of its orders, by escrow id.
+
+    Where nobody can tell the shares (`of_orders` is empty), all are equal.
+    """
+
+    total: Decimal
+    of_orders: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

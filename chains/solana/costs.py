@@ -7,7 +7,7 @@ from typing import Any
 from solders.transaction import VersionedTransaction
 from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
-from chains.port import TransactionQuery
+from chains.port import GasCost, TransactionQuery
 from chains.rpc.agreement import find_agreed
 from chains.rpc.nodes import Nodes
 from chains.rpc.transport import Call, RpcError
@@ -39,10 +39,14 @@ def to_coins(lamports: int) -> Decimal:
     return from_base_units(lamports, Asset.SOL)
 
 
-def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, Decimal]:
+def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, GasCost]:
     """Find the costs of finished transactions; see `Prover.find_costs`."""
     # A transaction that makes no account costs the fee that was signed: no node has to be asked.
-    costs = {one.tx: one.most_cost for one in queries if not _makes_account(one.raw) and one.most_cost is not None}
+    costs = {
+        one.tx: GasCost(one.most_cost)
+        for one in queries
+        if not _makes_account(one.raw) and one.most_cost is not None
+    }
     unknown = [one for one in queries if one.tx not in costs]
     if not unknown:
         return costs
@@ -51,7 +55,7 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, D
         costs_lamports = [_read(reply.said[index], _read_cost(one.tx)) for reply in replies]
         cost = find_agreed([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
         if cost is not None:
-            costs[one.tx] = to_coins(cost)
+            costs[one.tx] = GasCost(to_coins(cost))
     return costs
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from solders.transaction import VersionedTransaction
 
-from chains.port import UNKNOWN_FATE, Fate, Finality, NonceFate, PaymentFate, TransactionQuery
+from chains.port import Finality, NonceFate, PaymentFate, TransactionQuery
 from chains.rpc.transport import Call
 from chains.solana.answers import (
     POSITION_CALL,
@@ -24,10 +24,13 @@ from chains.solana.answers import (
 )
 from chains.solana.blocks import BlockRange
 
-_PAID = Fate(PaymentFate.PAID, NonceFate.USED)
-_FAILED = Fate(PaymentFate.UNPAID, NonceFate.USED)
-_ABSENT = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
-EXPIRED = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
+# What becomes of all orders of a transaction together, and whether it is in a block.
+Outcome = tuple[PaymentFate, NonceFate]
+UNKNOWN: Outcome = (PaymentFate.UNKNOWN, NonceFate.UNKNOWN)
+_PAID: Outcome = (PaymentFate.PAID, NonceFate.USED)
+_FAILED: Outcome = (PaymentFate.UNPAID, NonceFate.USED)
+_ABSENT: Outcome = (PaymentFate.UNKNOWN, NonceFate.UNUSED)
+EXPIRED: Outcome = (PaymentFate.UNPAID, NonceFate.UNUSED)
 _REACH_CALLS: tuple[Call, ...] = (("getFirstAvailableBlock",), POSITION_CALL)
 # A blockhash that the finalised block rejects is too old, or too new; one that the newest rejects, too, is too old.
 _COMMITMENTS = ("finalized", "processed")
@@ -120,7 +123,7 @@ def _read_absence(
 
 def conclude(
     query: TransactionQuery, agreed: tuple[bool | None, int | None], said: Sequence[NodeEvidence], *, is_unanimous: bool
-) -> Fate:
+) -> Outcome:
     """Conclude what the outcome proves on which nodes agree; `said` is the evidence of all that know an outcome.
 
     That it paid, most of them may say. All else may end a payment, or have it signed again, and all must say it.
@@ -129,7 +132,7 @@ def conclude(
     if is_paid:
         return _PAID
     if not is_unanimous:
-        return UNKNOWN_FATE
+        return UNKNOWN
     if is_paid is not None:
         return _FAILED
     return EXPIRED if all(one.has_expired(query) for one in said) else _ABSENT

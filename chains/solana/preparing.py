@@ -1,7 +1,7 @@
 """Sign payments: the relayer and the policy signer sign one message each. Asks no node."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,7 @@ from chains.port import (
     PaymentSigner,
     SignedTransaction,
     Submitter,
+    TransactionPlan,
 )
 from chains.solana.costs import find_fee, find_rent, to_coins
 from chains.solana.derivation import (
@@ -87,7 +88,10 @@ class SolanaPreparer:
             to_base_units(order.amount, Asset.SOL), payee["lamports"], state["rentExempt"]["account"]
         )
 
-    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
+        return [[one] for one in plan.payments]
+
+    def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         state = plan.state
         most_cost, instructions = self._compose(plan)
         relayer = relayer_keypair(self._seed, plan.submitter.relayer_number)
@@ -102,7 +106,7 @@ class SolanaPreparer:
             valid_from_block=state["slot"],
         )
 
-    def rehearse(self, plan: PaymentPlan) -> Decimal:
+    def rehearse(self, plan: TransactionPlan) -> Decimal:
         return self._compose(plan)[0]
 
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
@@ -125,9 +129,10 @@ class SolanaPreparer:
         escrows = {self.signers.escrow(program) for program in TOKEN_PROGRAMS}
         return not escrows.isdisjoint(VersionedTransaction.from_bytes(raw).message.account_keys)
 
-    def _compose(self, plan: PaymentPlan) -> tuple[Decimal, list[Instruction]]:
+    def _compose(self, plan: TransactionPlan) -> tuple[Decimal, list[Instruction]]:
         """Check everything, and give the highest cost of a payment and its instructions."""
-        order, submitter, state, payee = plan.order, plan.submitter, plan.state, plan.payee
+        ((order, payee),) = ((one.order, one.payee) for one in plan.payments)
+        submitter, state = plan.submitter, plan.state
         most_cost = self.find_most_cost(order, state, payee)
         if self.relayer_address(submitter.relayer_number) != submitter.relayer_address:
             # The seed has changed since the relayer was registered.

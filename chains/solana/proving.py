@@ -5,18 +5,19 @@ say (`chains.rpc.agreement`). Where there are several nodes, a single one is not
 """
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import partial
 
 from chains.catalogue import ServedChain
-from chains.port import UNKNOWN_FATE, Fate, Finality, TransactionQuery
+from chains.port import Fate, Finality, GasCost, TransactionQuery
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.solana.blocks import find_complete_ranges
 from chains.solana.costs import find_costs
 from chains.solana.evidence import (
     EXPIRED,
+    UNKNOWN,
     NodeEvidence,
+    Outcome,
     block_ranges_of,
     conclude,
     evidence_calls,
@@ -33,27 +34,27 @@ class SolanaProver:
 
     def find_fates(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
         replies = self._nodes.read_replies(evidence_calls(queries, of_absence=False), read_evidence(queries))
-        fates = {one.tx: self._conclude(one, replies, finality) for one in queries}
-        expired = [one for one in queries if fates[one.tx] == EXPIRED]
+        outcomes = {one.tx: self._conclude(one, replies, finality) for one in queries}
+        expired = [one for one in queries if outcomes[one.tx] == EXPIRED]
         if expired:
             # The last valid height came from a single node, when the transaction was signed; so all nodes are asked
             # now.
             replies = self._read_absence(expired)
-            fates |= {one.tx: self._conclude(one, replies, finality) for one in expired}
-        return fates
+            outcomes |= {one.tx: self._conclude(one, replies, finality) for one in expired}
+        return {one.tx: Fate.of_all(one, *outcomes[one.tx]) for one in queries}
 
-    def _conclude(self, query: TransactionQuery, replies: Sequence[Reply[NodeEvidence]], finality: Finality) -> Fate:
+    def _conclude(self, query: TransactionQuery, replies: Sequence[Reply[NodeEvidence]], finality: Finality) -> Outcome:
         known = [
             (reply, outcome) for reply in replies if (outcome := reply.said.find_outcome(query, finality)) is not None
         ]
         outcomes = [Reply(reply.node, outcome) for reply, outcome in known]
         agreed = self._nodes.agreement.find(outcomes, f"what became of {query.tx}")
         if agreed is None:
-            return UNKNOWN_FATE
+            return UNKNOWN
         is_unanimous = all(outcome == agreed for _, outcome in known)
         return conclude(query, agreed, [reply.said for reply, _ in known], is_unanimous=is_unanimous)
 
-    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
+    def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
         return find_costs(self._nodes, queries)
 
     def _read_absence(self, queries: Sequence[TransactionQuery]) -> list[Reply[NodeEvidence]]:

@@ -57,10 +57,12 @@ DELIVERIES = Kind(
 # The changes of state of transactions that have ended, and whose payments have.
 _HAS_ENDED = """
     transition.created_at < %(before)s AND EXISTS (
-        SELECT FROM payments_settlement AS settlement LEFT JOIN payments_payment AS payment ON payment.id = payment_id
+        SELECT FROM payments_settlement AS settlement
          WHERE settlement.tx = transition.settlement_id AND settlement.changed_at < %(before)s
            AND settlement.state IN ('final', 'replaced', 'expired', 'failed')
-           AND payment.status IS DISTINCT FROM 'approved')
+           AND NOT EXISTS (
+               SELECT FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
+                WHERE leg.tx = settlement.tx AND payment.status = 'approved'))
 """
 TRANSITIONS = Kind(
     name="transitions",

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import Prefetch, Q
+from django.db.models import Count, OuterRef, Prefetch, Q, Subquery
 from django.http import HttpRequest
 
 from chains.catalogue import alias_of, find_chain
@@ -15,7 +15,7 @@ from foundation.kernel.ids import first_id
 from ledger.decision_page import show_decision
 from ledger.models import BalanceMovement
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Installation, Payment, Settlement, Transition
+from payments.models import Installation, Leg, Payment, Settlement, Transition
 from payments.reconciling.verification import find_payment_problems
 from services.models import DeliveryState, WebhookDelivery
 
@@ -57,10 +57,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction of a payment, with its steps and its page in the explorer ("" if the chain has none)."""
+    """One transaction of a payment, with its steps and its page in the explorer ("" if the chain has none).
+
+    `others`: how many other payments it carries. `skipped`: why it went on without this one; "" if it did not.
+    """
 
     row: Settlement
     purpose: str
+    others: int
+    skipped: str
     words: str
     explorer: str
     valid_until: str
@@ -98,15 +103,20 @@ def show_payment(request: HttpRequest, payment: Payment) -> dict[str, Any]:
 
 def read_transactions(payment: Payment) -> Iterator[Transaction]:
     """Read the transactions of a payment, the oldest first, each with its steps."""
-    steps = Prefetch("transitions", queryset=Transition.objects.order_by("id"))
-    rows = payment.settlements.select_related("relayer").defer("raw").prefetch_related(steps)
-    for row in rows.order_by("created_at", "tx"):
+    steps = Prefetch("settlement__transitions", queryset=Transition.objects.order_by("id"))
+    legs = payment.legs.select_related("settlement__relayer").defer("settlement__raw").prefetch_related(steps)
+    carried = Leg.objects.filter(settlement=OuterRef("settlement")).order_by().values("settlement")
+    found = legs.annotate(carried=Subquery(carried.annotate(n=Count("payment")).values("n")))
+    for leg in found.order_by("settlement__created_at", "settlement"):
+        row = leg.settlement
         known = find_chain(row.chain)
         yield Transaction(
             row=row,
-            purpose="Makes the payment impossible" if row.is_void else "Pays",
+            purpose="Makes the payment impossible" if leg.is_void else "Pays",
+            others=leg.carried - 1,
+            skipped=leg.skipped or "",
             words=STATE_WORDS[SettlementState(row.state)],
-            explorer=known.link_to(row.chain_tx) if known else "",
+            explorer=known.link_to(row.tx) if known else "",
             valid_until=tell_validity(row),
             steps=list(_read_steps(row)),
         )

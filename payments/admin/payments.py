@@ -19,7 +19,7 @@ from foundation.console.id_filters import AgentFilter, PayeeFilter
 from foundation.console.views import show_page
 from foundation.kernel.ids import first_id
 from payments.admin.payment_page import show_payment
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment
 from policy.fields import AmountField
 from services.admin import chain
 from staff.lists import ListedAdmin
@@ -72,8 +72,8 @@ class PaymentAdmin(ListedAdmin):
         return show_page(request, "console/payment.html", title=payment.pk, **show_payment(request, payment))
 
     def prepare_export(self, rows: QuerySet[Payment]) -> QuerySet[Payment]:
-        """Add what a payment's transactions have cost; nothing while that is not known of each."""
-        own = Settlement.objects.filter(payment=OuterRef("pk")).order_by()
+        """Add what a payment's shares of its transactions have cost; nothing while that is not known of each."""
+        own = Leg.objects.filter(payment=OuterRef("pk")).order_by()
         total = own.values("payment").annotate(total=Sum("cost")).values("total")
         is_open = Exists(own.filter(cost=None, most_cost__isnull=False))
         return rows.annotate(fee=Case(When(~is_open, then=Subquery(total)), output_field=AmountField()))
@@ -81,9 +81,8 @@ class PaymentAdmin(ListedAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Payment], search_term: str
     ) -> tuple[QuerySet[Payment], bool]:
-        settlement = Settlement.objects.filter(pk=search_term.strip()).first()
-        payment_id = settlement.payment_id if settlement else None
-        return super().get_search_results(request, queryset, payment_id or search_term)
+        made = queryset.filter(settlements=search_term.strip())
+        return (made, False) if made.exists() else super().get_search_results(request, queryset, search_term)
 
     @admin.display(description="first transaction")
     def tx(self, payment: Payment) -> str:

@@ -4,20 +4,21 @@ from operator import attrgetter
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
+from django.contrib.postgres.aggregates import StringAgg
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
-from django.urls import reverse
+from django.template.loader import render_to_string
 from django.utils.html import format_html
 
-from chains.catalogue import find_chain
+from chains.catalogue import coin_of, find_chain
 from foundation.console.columns import badge, instant, linked, mono, number
 from foundation.console.filters import ChainFilter
 from foundation.console.id_filters import AgentFilter
 from foundation.console.inlines import ReadOnlyInline
 from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates
-from payments.models import Settlement, Transition
+from payments.models import Leg, Settlement, Transition
 from services.admin import chain
 from staff.lists import ListedAdmin
 
@@ -38,11 +39,11 @@ class TransitionInline(ReadOnlyInline):
 class TransactionDates(PaymentDates):
     """Transactions sort by their payments."""
 
-    field = "payment_id"
+    field = "first_payment_id"
 
 
 class PayingAgent(AgentFilter):
-    field = "payment__agent_id"  # payments of an agent have an index
+    field = "payments__agent_id"  # payments of an agent have an index
 
 
 class PurposeFilter(admin.SimpleListFilter):
@@ -58,7 +59,7 @@ class PurposeFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Settlement]) -> QuerySet[Settlement]:
         if "q" in request.GET and self.value() is None:
             return queryset
-        return queryset.filter(payment__isnull=self.value() == "nonce")
+        return queryset.filter(first_payment__isnull=self.value() == "nonce")
 
 
 @admin.register(Settlement)
@@ -67,27 +68,36 @@ class SettlementAdmin(ListedAdmin):
 
     list_display = (
         mono("tx"), badge("state"), chain(), "relayer_address", number("nonce"),
-        linked("payment_id", "payments_payment"),
+        linked("first_payment_id", "payments_payment", "first payment"), number("carried", "payments"),
         instant("created_at", "signed"), instant("changed_at", "changed"),
     )  # fmt: skip
     list_filter = (TransactionDates, PayingAgent, ChainFilter, "state", PurposeFilter)
     list_select_related = ("relayer",)
-    ordering = ("-payment_id",)  # as by time; an index has it
+    ordering = ("-first_payment_id",)  # as by time; an index has it
     export_columns = {
         "tx": attrgetter("tx"), "state": attrgetter("state"), "chain": attrgetter("chain"),
-        "paymentId": attrgetter("payment_id"), "agentId": attrgetter("agent_id"),
+        "paymentIds": attrgetter("payment_ids"), "agentIds": attrgetter("agent_ids"),
         "relayer": attrgetter("relayer.address"), "nonce": attrgetter("nonce"),
         "isVoid": attrgetter("is_void"), "blockNumber": attrgetter("block_number"), "reason": attrgetter("reason"),
         "createdAt": attrgetter("created_at"), "changedAt": attrgetter("changed_at"), "cost": attrgetter("cost"),
     }  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Settlement]:
-        return super().get_queryset(request).defer("raw")
+        carried = Leg.objects.filter(settlement=OuterRef("pk")).order_by().values("settlement")
+        rows = super().get_queryset(request).defer("raw")
+        return rows.annotate(carried=Coalesce(Subquery(carried.annotate(n=Count("payment")).values("n")), 0))
 
-    search_fields = ("tx__exact", "payment__id__exact")
+    def prepare_export(self, rows: QuerySet[Settlement]) -> QuerySet[Settlement]:
+        """Add the payments that each transaction carries, and their agents, apart by blanks."""
+        legs = Leg.objects.filter(settlement=OuterRef("pk")).order_by().values("settlement")
+        ids = legs.annotate(ids=StringAgg("payment_id", " ", ordering="payment_id")).values("ids")
+        agents = legs.annotate(ids=StringAgg("agent_id", " ", distinct=True)).values("ids")
+        return rows.annotate(payment_ids=Coalesce(Subquery(ids), Value("")), agent_ids=Coalesce(Subquery(agents), Value("")))
+
+    search_fields = ("tx__exact", "payments__id__exact")
     search_help_text = "The full id of a transaction or a payment."
     fieldsets = (
-        (None, {"fields": (mono("tx"), badge("state"), "reason", "paid_for")}),
+        (None, {"fields": (mono("tx"), badge("state"), "reason", "carries")}),
         (
             "In the relayer's queue",
             {"fields": (chain(), "relayer_address", number("nonce"), instant("offered_at", "last sent"))},
@@ -101,15 +111,13 @@ class SettlementAdmin(ListedAdmin):
     def relayer_address(self, settlement: Settlement) -> str:
         return format_html("<code>{}</code>", settlement.relayer.address)
 
-    @admin.display(description="payment")
-    def paid_for(self, settlement: Settlement) -> str:
-        if settlement.payment_id is None:
-            return "none: it only fills a nonce, so that later transactions can be included"
-        address = reverse("admin:payments_payment_change", args=[quote(settlement.payment_id)])
-        return format_html('<a href="{}">{}</a>', address, settlement.payment_id)
+    @admin.display(description="carries")
+    def carries(self, settlement: Settlement) -> str:
+        legs = settlement.legs.select_related("payment").order_by("payment")
+        return render_to_string("console/legs.html", {"legs": legs, "coin": coin_of(settlement.chain)})
 
     @admin.display(description="explorer")
     def explorer(self, settlement: Settlement) -> str:
         known = find_chain(settlement.chain)
-        link = known.link_to(settlement.chain_tx) if known else ""
+        link = known.link_to(settlement.tx) if known else ""
         return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else "—"

@@ -1,19 +1,21 @@
-"""Convert a decision into its log entry: what the entry explains, and its seal."""
+"""Convert decisions into their log entries: what each explains, and its seal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from chains.port import SignerUnavailable
 from foundation.kernel.canonical import canonical_json
-from foundation.kernel.errors import BudgetExceeded
+from foundation.kernel.errors import BudgetExceeded, PolicySignerUnavailable
 from foundation.kernel.ids import new_id, time_of
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.known import Known
-from payments.deciding.requests import PaymentRequest, Prepared
+from payments.deciding.requests import Carrier
+from payments.deciding.running import Decided, Judged
 from policy.facts import Facts
 from policy.rule import Figures
 from policy.rules import RULES, SIGNER_RULE, Decision
@@ -47,26 +49,37 @@ def write_figures(figures: Figures) -> dict[str, str]:
     return {name: format_amount(amount) for name, amount in figures._asdict().items() if amount is not None}
 
 
-def make_entry(
-    request: PaymentRequest,
-    known: Known,
-    decision: Decision,
-    explanation: dict[str, Any],
-    *,
-    prepared: Prepared | None,
-    signer: PolicySigner,
-) -> LogEntry:
-    """Make the sealed log entry of a decision, for an approval with the prepared payment; saves nothing.
+def make_entries(judged: Sequence[Judged], carriers: Sequence[Carrier], signer: PolicySigner) -> list[Decided]:
+    """Make the sealed log entries of a batch, in its order; saves nothing.
 
     Raises:
-        SignerUnavailable: the receipt could not be signed.
+        PolicySignerUnavailable: not even a refusal could be sealed, so that nothing is decided.
     """
+    txs = {one.payment_id: carrier.signed.tx for carrier in carriers for one in carrier.payments}
+    heads: dict[str, LogEntry] = {}
+    decided = []
+    try:
+        for one in judged:
+            tx = None if one.prepared is None else txs.get(one.prepared.payment_id)
+            entry = _make_entry(one, heads.get(one.request.agent_id), tx, signer)
+            heads[one.request.agent_id] = entry
+            decided.append(Decided(one, entry))
+    except SignerUnavailable as error:
+        raise PolicySignerUnavailable from error
+    return decided
+
+
+def _make_entry(judged: Judged, before: LogEntry | None, tx: str | None, signer: PolicySigner) -> LogEntry:
+    """Make the entry after `before`, the agent's last one of the same batch, if it has any."""
+    request, known, decision = judged.request, judged.known, judged.decision
     is_final = decision.rule is not SIGNER_RULE
     digest = request_digest(request.idempotency_key, request.fingerprint)
-    if is_final:
-        explanation["request"] = digest
+    explanation = judged.explanation | ({"request": digest} if is_final else {})
+    last_id, last_hash = known.agent.last_entry_id, known.agent.last_entry_hash
+    if before is not None:
+        last_id, last_hash = before.id, before.hash
     entry = LogEntry(
-        id=new_id("log", known.decided_at, after=_id_before(known)),
+        id=new_id("log", known.decided_at, after=_id_before(last_id, known)),
         agent_id=request.agent_id,
         service=request.service,
         amount=request.amount_text,
@@ -77,16 +90,16 @@ def make_entry(
         reason=request.reason,
         metadata_json=request.metadata_json,
         policy_revision=known.agent.policy_revision,
-        payment_id=prepared.payment_id if prepared else None,
-        tx=prepared.signed.tx if prepared and prepared.signed else None,
+        payment_id=judged.prepared.payment_id if judged.prepared else None,
+        tx=tx,
         explanation_json=canonical_json(explanation).decode(),
-        previous_hash=known.agent.last_entry_hash or FIRST_PREVIOUS_HASH,
+        previous_hash=last_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
         # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md,
         # "Traps", 7).
         idempotency_key=request.idempotency_key if is_final else None,
         fingerprint=request.fingerprint if is_final else None,
-        spent_total=known.agent.spent_total + (request.amount if decision.is_approved else 0),
+        spent_total=known.agent.spent_total + judged.paid,
         clock_repairs=known.clock_repairs,
         refused_request=None if is_final else digest,
     )
@@ -94,7 +107,6 @@ def make_entry(
     return entry
 
 
-def _id_before(known: Known) -> str | None:
+def _id_before(last: str, known: Known) -> str | None:
     """Return the id after which the next one must sort; None after a clock repair: the last id is of a future time."""
-    last = known.agent.last_entry_id
     return last if last and time_of(last) <= known.decided_at else None

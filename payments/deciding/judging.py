@@ -1,4 +1,4 @@
-"""Judge one request by the facts: rules, signatures, and the log entry of the decision. Writes nothing down."""
+"""Judge one request by the facts: ask the rules, and prepare what they let pass. Signs and writes nothing."""
 
 import logging
 import math
@@ -16,12 +16,12 @@ from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
-from payments.deciding.entries import FindMoment, explain_approval, explain_refusal, make_entry
+from payments.deciding.entries import FindMoment, explain_approval, explain_refusal
 from payments.deciding.facts import facts_of
 from payments.deciding.known import Known
 from payments.deciding.preparation import payment_payload, prepare_payment
-from payments.deciding.requests import Environment, PaymentRequest
-from payments.deciding.running import Decided, RunningBatch
+from payments.deciding.requests import Environment, PaymentRequest, Prepared
+from payments.deciding.running import Judged, RunningBatch
 from policy.facts import Facts
 from policy.rule import Explanation
 from policy.rules import SIGNER_RULE, Decision, ask_rules
@@ -33,19 +33,18 @@ P = TypeVar("P")
 ONE_OUTAGE = timedelta(days=1)
 
 
-def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environment: Environment) -> LogEntry:
-    """Ask the rules, sign an approved payment, and add the decision to its batch; returns its log entry.
+def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environment: Environment) -> Judged | LogEntry:
+    """Ask the rules, prepare an approved payment, and add the decision to its batch.
 
-    Returns the earlier entry if the same 503 to the same request is in the log already.
+    Returns the earlier one if the same 503 to the same request was decided already: in the batch, or its log entry.
 
     Raises:
         RateLimited: refused, after too many refusals in the last minute.
-        PolicySignerUnavailable: not even a refusal can be sealed.
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
     known = batch.advance(request.agent_id, known)
     facts = facts_of(request, known, environment, batch)
-    decision, prepared = approve_or_refuse(facts, lambda: prepare_payment(request, known, environment, batch.gas_on))
+    decision, prepared = approve_or_refuse(facts, lambda: _prepare(request, known, environment, batch))
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient)
         if prepared.authorization is not None and request.demand is not None:
@@ -54,14 +53,14 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
         if (repeated := _find_repeated_refusal(request, decision, known, batch)) is not None:
             return repeated
         explanation = _explain_refusal(request, decision, known, batch)
-    try:
-        entry = make_entry(request, known, decision, explanation, prepared=prepared, signer=environment.signer)
-    except SignerUnavailable as error:
-        # Not even a refusal can be sealed, so none is recorded: nothing was decided.
-        raise PolicySignerUnavailable from error
-    paid = request.amount if prepared is not None else 0
-    batch.add(Decided(request, entry, prepared, known.agent.balance - paid))
-    return entry
+    judged = Judged(request, known, decision, explanation, prepared)
+    batch.add(judged)
+    return judged
+
+
+def _prepare(request: PaymentRequest, known: Known, environment: Environment, batch: RunningBatch) -> Prepared:
+    batch.require_signable(request)
+    return prepare_payment(request, known, environment, batch.gas_on)
 
 
 def approve_or_refuse(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
@@ -109,21 +108,23 @@ def check_clocks(request: PaymentRequest, known: Known, asked_at: datetime, answ
 
 def _find_repeated_refusal(
     request: PaymentRequest, decision: Decision, known: Known, batch: RunningBatch
-) -> LogEntry | None:
-    """Find the entry of the same 503 for the same request: the log is kept for ever, and clients ask every few seconds.
+) -> Judged | LogEntry | None:
+    """Find the same 503 for the same request: the log is kept for ever, and clients ask every few seconds.
 
     One of another reason, or older than a day, tells of another outage. Reasons can take turns, as those of nodes that
     come and go do: each has an entry.
     """
     if decision.rule is not SIGNER_RULE:
         return None
+    if (same := batch.find_refused(request, decision)) is not None:
+        return same
+    if (newest := known.refused_entry_id) is None or known.decided_at - time_of(newest) >= ONE_OUTAGE:
+        return None
     digest = request_digest(request.idempotency_key, request.fingerprint)
-    entries = batch.find_refused(request.agent_id, digest)
-    if (newest := known.refused_entry_id) is not None and known.decided_at - time_of(newest) < ONE_OUTAGE:
-        lately = (known.decided_at - ONE_OUTAGE, known.decided_at)
-        logged = LogEntry.objects.filter(agent=request.agent_id, refused_request=digest, created_at__range=lately)
-        entries += logged.order_by("-created_at")
+    lately = (known.decided_at - ONE_OUTAGE, known.decided_at)
+    logged = LogEntry.objects.filter(agent=request.agent_id, refused_request=digest, created_at__range=lately)
     why = decision.explanation.message
+    entries = logged.order_by("-created_at")
     return next((one for one in entries if one.rule == SIGNER_RULE.name and one.explanation["message"] == why), None)
 
 

@@ -1,18 +1,21 @@
-"""Prepare an approved payment: co-sign and sign its transaction, whose id is then known before it is broadcast.
+"""Prepare an approved payment: find out what speaks against it on its chain, and plan its transaction.
 
-If the payee is to take the money itself, as its 402 asks (x402), an authorization is signed instead. Asks no node: the
-state of the chain was read together with the agent. Source for x402: docs/contract.md, "x402".
+The transaction is signed with those of the others of its batch (`signing.py`). If the payee is to take the money itself,
+as its 402 asks (x402), an authorization is signed instead, here. Asks no node: the state of the chain was read together
+with the agent. Source for x402: docs/contract.md, "x402".
 """
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
-from chains.port import ChainAdapter, ChainUnavailable, Order, PaymentPlan, SignedAuthorization, Submitter
+from chains.port import ChainUnavailable, Order, SignedAuthorization, Submitter, TransactionPlan
 from foundation.kernel.errors import InvalidRequest
 from foundation.kernel.ids import new_id
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -37,23 +40,12 @@ class Fee:
     at_most: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A payment that nothing speaks against any more."""
-
-    payment_id: str
-    plan: PaymentPlan
-    adapter: ChainAdapter
-    payee: PayeeRecord
-    relayer: RelayerRecord
-
-
 def prepare_payment(
     request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch
 ) -> Prepared:
-    """Sign the transaction of an approved payment, or the authorization by which its payee takes it.
+    """Check all that an approved payment needs on its chain; of one that its payee takes, sign the authorization, too.
 
-    `gas_in_batch` sums the most that an agent's transactions of the same batch can cost on a chain.
+    `gas_in_batch` sums the most that an agent's payments of the same batch can cost on a chain.
 
     Raises:
         SignerUnavailable: the policy signer is out of service, or refuses to sign.
@@ -61,13 +53,10 @@ def prepare_payment(
         DecideAgain: the relayer's gas money does not pay for this payment of the batch; another relayer's may.
         InvalidRequest: what the payee asks for cannot be authorized there. Nothing is stored.
     """
-    planned = _plan(request, known, environment, gas_in_batch)
-    plan, at, signed, authorization = planned.plan, known.decided_at, None, None
+    prepared = _plan(request, known, environment, gas_in_batch)
     if request.demand is None:
-        signed = planned.adapter.preparer.prepare(plan, at)
-    else:
-        authorization = _authorize(plan, request.demand, planned.adapter, at)
-    return Prepared(planned.payment_id, plan.order.escrow_id, signed, planned.payee, planned.relayer, authorization)
+        return prepared
+    return replace(prepared, authorization=_authorize(prepared, request.demand, known.decided_at))
 
 
 def payment_payload(authorization: SignedAuthorization, demand: Demand) -> dict[str, Any]:
@@ -84,11 +73,11 @@ def rehearse_payment(request: PaymentRequest, known: Known, environment: Environ
 
     Whether the signer signs is only known once it does.
     """
-    planned = _plan(request, known, environment, lambda _agent, _chain: Decimal(0))
-    return Fee(planned.payee.chain, planned.adapter.preparer.rehearse(planned.plan))
+    prepared = _plan(request, known, environment, lambda _agent, _chain: Decimal(0))
+    return Fee(prepared.payee.chain, prepared.most_cost)
 
 
-def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch) -> _Planned:
+def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_in_batch: GasInBatch) -> Prepared:
     payee, at, max_age = known.payee, known.decided_at, environment.max_chain_state_age
     adapter = None if payee is None else environment.chains.get(payee.chain)
     if payee is None or adapter is None:
@@ -101,23 +90,30 @@ def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_i
     escrow_id = adapter.preparer.escrow_id(payment_id, known.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
     fresh_payee = if_fresh(known.payee_state, at=at, max_age=max_age)
-    chain_state = json.loads(chain.state)
     payee_state = None if fresh_payee is None else json.loads(fresh_payee.state)
+    submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
+    plan = TransactionPlan.of_one(order, submitter, read_state(chain.state), environment.signer, payee_state)
+    most_cost = adapter.preparer.rehearse(plan)
     if environment.gas_budget is not None and request.demand is None:
-        most_cost = adapter.preparer.find_most_cost(order, chain_state, payee_state)
         used = gas_in_batch(request.agent_id, payee.chain)
         _check_gas(request, known, payee.chain, used + most_cost, environment.gas_budget)
-    submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
-    plan = PaymentPlan(order, submitter, chain_state, environment.signer, payee_state)
-    return _Planned(payment_id, plan, adapter, payee, relayer)
+    return Prepared(payment_id, adapter, plan, payee, relayer, most_cost)
 
 
-def _authorize(plan: PaymentPlan, demand: Demand, adapter: ChainAdapter, at: datetime) -> SignedAuthorization:
-    if adapter.authorizations is None:
+@lru_cache(maxsize=64)
+def read_state(text: str) -> Mapping[str, Any]:
+    """Read the observed state of a chain, which many payments share."""
+    state: dict[str, Any] = json.loads(text)
+    return MappingProxyType(state)
+
+
+def _authorize(prepared: Prepared, demand: Demand, at: datetime) -> SignedAuthorization:
+    authorizations, plan = prepared.adapter.authorizations, prepared.plan
+    if authorizations is None:
         raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
-    if objection := adapter.authorizations.find_objection(plan.order, demand.terms, plan.state):
+    if objection := authorizations.find_objection(plan.orders[0], demand.terms, plan.state):
         raise InvalidRequest.of("paymentRequirements", objection)
-    return adapter.authorizations.authorize(plan, demand.terms, at)
+    return authorizations.authorize(plan, demand.terms, at)
 
 
 def _require_relayer(known: Known, payee: PayeeRecord) -> RelayerRecord:

@@ -1,7 +1,7 @@
 """Record the decisions of a batch, in one round trip: all of them or none. The function is `sql/record.sql`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -9,37 +9,36 @@ from typing import Any
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
-from chains.port import SignedAuthorization, SignedTransaction
+from chains.port import SignedAuthorization
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared
 from ledger.models import LogEntry
 from payments.deciding.payment_events import payment_event
-from payments.deciding.requests import Prepared
+from payments.deciding.requests import Carrier, Prepared
 from payments.deciding.running import Decided
-from payments.deciding.signed_settlements import settlement_row
+from payments.deciding.signed_settlements import leg_rows, settlement_row
 from payments.lifecycle import PaymentStatus
 
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
-_RECORD = "SELECT payments_record_batch(%s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
+_RECORD = "SELECT payments_record_batch(%s::json, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
 _ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 
 
-def record(decided: Sequence[Decided]) -> None:
-    """Write the entries of a batch and, for each approval, the payment, its settlement, its movement and its event.
+def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
+    """Write the entries of a batch, for each approval the payment, its movement and its event, and their transactions.
 
     Raises:
         PolicySignerUnavailable: a nonce is taken. The database transaction is broken, so nothing is logged.
     """
-    approved = [(one, one.prepared) for one in decided if one.prepared is not None]
+    approved = [(one, one.judged.prepared) for one in decided if one.judged.prepared is not None]
+    at = {prepared.payment_id: one.entry.created_at for one, prepared in approved}
+    agent_of = {prepared.payment_id: one.entry.agent_id for one, prepared in approved}
     tables = (
         [_entry_row(one.entry) for one in decided],
         _agent_rows(decided),
         [_payment_row(one, prepared) for one, prepared in approved],
-        [
-            _settlement_row(one.entry, prepared, prepared.signed)
-            for one, prepared in approved
-            if prepared.signed is not None
-        ],
+        [_settlement_row(carrier, at[carrier.payments[0].payment_id]) for carrier in carriers],
+        [leg for carrier in carriers for leg in _leg_rows(carrier, agent_of)],
         [_movement_row(one, prepared) for one, prepared in approved],
         [_event_row(one.entry, prepared) for one, prepared in approved if prepared.payee.webhook_url is not None],
     )
@@ -59,11 +58,10 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
 
 def _agent_rows(decided: Sequence[Decided]) -> list[dict[str, Any]]:
     """Return what each agent has after its last decision of the batch."""
-    last = {one.request.agent_id: one.entry for one in decided}
+    last = {one.entry.agent_id: one.entry for one in decided}
     paid = dict.fromkeys(last, Decimal(0))
     for one in decided:
-        if one.prepared is not None:
-            paid[one.request.agent_id] += one.request.amount
+        paid[one.entry.agent_id] += one.judged.paid
     return [
         {
             "id": agent_id,
@@ -85,7 +83,7 @@ def _payment_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
         "entry_id": entry.id,
         "service_id": entry.service,
         "asset": entry.asset,
-        "amount": decided.request.amount,
+        "amount": decided.judged.paid,
         "chain": prepared.payee.chain,
         "recipient": prepared.payee.address,
         "escrow_id": prepared.escrow_id,
@@ -106,23 +104,27 @@ def _authorization_columns(authorization: SignedAuthorization | None) -> dict[st
     }
 
 
-def _settlement_row(entry: LogEntry, prepared: Prepared, signed: SignedTransaction) -> dict[str, Any]:
+def _settlement_row(carrier: Carrier, at: datetime) -> dict[str, Any]:
     return settlement_row(
-        signed,
-        entry.created_at,
-        chain=prepared.payee.chain,
-        relayer_id=prepared.relayer.id,
-        nonce=prepared.relayer.next_nonce,
-        payment_id=entry.payment_id,
-        agent_id=entry.agent_id,
+        carrier.signed,
+        at,
+        chain=carrier.chain,
+        relayer_id=carrier.relayer.id,
+        nonce=carrier.nonce,
+        first_payment_id=carrier.payments[0].payment_id,
     )
+
+
+def _leg_rows(carrier: Carrier, agent_of: Mapping[str, str]) -> list[dict[str, Any]]:
+    carried = [(one.payment_id, agent_of[one.payment_id]) for one in carrier.payments]
+    return leg_rows(carrier.signed, carried, chain=carrier.chain)
 
 
 def _movement_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
     return {
         "agent_id": decided.entry.agent_id,
-        "amount": -decided.request.amount,
-        "balance_after": decided.balance_after,
+        "amount": -decided.judged.paid,
+        "balance_after": decided.judged.balance_after,
         "payment_id": prepared.payment_id,
         "created_at": decided.entry.created_at,
     }

@@ -1,12 +1,12 @@
-"""A well-formed payment request, the environment outside of the database, and the payment that is prepared by both."""
+"""A well-formed payment request, the environment outside of the database, and the payment that both prepare."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from chains.port import AuthorizationTerms, ChainAdapter, SignedAuthorization, SignedTransaction
+from chains.port import AuthorizationTerms, ChainAdapter, SignedAuthorization, SignedTransaction, TransactionPlan
 from foundation.kernel.assets import Asset
 from payments.deciding.known import PayeeRecord, RelayerRecord
 from policy.callers import Caller
@@ -75,14 +75,31 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A payment that is ready to be recorded: its ids, here and on its chain, and its signed transaction.
+    """A payment that nothing speaks against any more: its ids, here and on its chain, and what its transaction needs.
 
-    If its payee takes it, `signed` is None, and `authorization` is what lets the payee do so.
+    `most_cost`: the most that it costs by itself, in the chain's coin. If its payee takes it, `authorization` is what
+    lets the payee do so, and it needs no transaction.
     """
 
     payment_id: str
-    escrow_id: str
-    signed: SignedTransaction | None
+    adapter: ChainAdapter
+    plan: TransactionPlan
     payee: PayeeRecord
     relayer: RelayerRecord
+    most_cost: Decimal
     authorization: SignedAuthorization | None = None
+
+    @property
+    def escrow_id(self) -> str:
+        return self.plan.orders[0].escrow_id
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A signed transaction of a batch, with the payments that it makes, in their order; `nonce` is its relayer's."""
+
+    signed: SignedTransaction
+    chain: str
+    relayer: RelayerRecord
+    nonce: int | None
+    payments: Sequence[Prepared]

@@ -1,14 +1,17 @@
 """What a batch has decided so far: its later requests see that as if it was committed already."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from ledger.models import LogEntry, Result
+from ledger.models import LogEntry
 from payments.deciding.known import Known, PayeeRecord
-from payments.deciding.reading import EarlierDecision
 from payments.deciding.requests import PaymentRequest, Prepared
+from payments.deciding.signing import Unsigned
+from policy.rules import SIGNER_RULE, Decision
 
 
 class DecideAgain(Exception):
@@ -16,92 +19,113 @@ class DecideAgain(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision that is ready to be recorded; `balance_after` is the agent's, in units of its asset."""
+class Judged:
+    """A request by the facts: what is decided, and what its log entry explains.
+
+    `known` are the facts after the earlier requests of the batch. `prepared`: None unless it is approved.
+    """
 
     request: PaymentRequest
-    entry: LogEntry
+    known: Known
+    decision: Decision
+    explanation: dict[str, Any]
     prepared: Prepared | None
-    balance_after: Decimal
+
+    @property
+    def paid(self) -> Decimal:
+        """What the agent pays by it, in units of its asset."""
+        return Decimal(0) if self.prepared is None else self.request.amount
+
+    @property
+    def balance_after(self) -> Decimal:
+        return self.known.agent.balance - self.paid
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that is ready to be recorded: with its sealed log entry."""
+
+    judged: Judged
+    entry: LogEntry
 
 
 class RunningBatch:
     """The decisions of a batch so far, in their order.
 
     `left_out` has the agents of which a request was left out: those that follow are left out, too, to keep the order.
+    `unsigned`: payments that were approved before, and could not be signed, by agent and idempotency key: with why.
     """
 
-    def __init__(self) -> None:
-        self.decided: list[Decided] = []
+    def __init__(self, unsigned: Mapping[tuple[str, str], Unsigned] | None = None) -> None:
+        self.judged: list[Judged] = []
         self.left_out: set[str] = set()
-        self._of_agent: dict[str, list[Decided]] = {}
+        self._unsigned = unsigned or {}
+        self._of_agent: dict[str, list[Judged]] = {}
         self._taken: Counter[str] = Counter()
 
-    def add(self, decided: Decided) -> None:
+    @property
+    def prepared(self) -> list[Prepared]:
+        """The payments that were approved."""
+        return [one.prepared for one in self.judged if one.prepared is not None]
+
+    def add(self, judged: Judged) -> None:
         """Let the requests that follow see a decision."""
-        self.decided.append(decided)
-        self._of_agent.setdefault(decided.request.agent_id, []).append(decided)
-        if decided.prepared is not None and decided.prepared.signed is not None:
-            self._taken[decided.prepared.payee.chain] += 1
+        self.judged.append(judged)
+        self._of_agent.setdefault(judged.request.agent_id, []).append(judged)
+        if judged.prepared is not None and judged.prepared.authorization is None:
+            self._taken[judged.prepared.payee.chain] += 1
+
+    def require_signable(self, request: PaymentRequest) -> None:
+        """Raise why the transaction of a request could not be signed, if that is known."""
+        if (error := self._unsigned.get((request.agent_id, request.idempotency_key))) is not None:
+            raise error
 
     def pays(self, payee: PayeeRecord) -> bool:
         """Tell whether a payment of this batch goes to a payee."""
-        return any(one.prepared is not None and one.prepared.payee.recipient == payee.recipient for one in self.decided)
+        return any(one.payee.recipient == payee.recipient for one in self.prepared)
 
-    def find_earlier(self, request: PaymentRequest) -> EarlierDecision | None:
-        """Find the decision for the same idempotency key in this batch."""
-        for decided in self._of_agent.get(request.agent_id, ()):
-            if decided.entry.idempotency_key == request.idempotency_key:
-                return EarlierDecision(decided.entry.id, decided.entry)
+    def find_earlier(self, request: PaymentRequest) -> Judged | None:
+        """Find the decision for the same idempotency key in this batch, unless it is evaluated afresh each time."""
+        for judged in self._of_agent.get(request.agent_id, ()):
+            if judged.decision.rule is not SIGNER_RULE and judged.request.idempotency_key == request.idempotency_key:
+                return judged
         return None
 
-    def find_refused(self, agent_id: str, digest: str) -> list[LogEntry]:
-        """Find the 503s for the same request in this batch, newest first."""
-        entries = (decided.entry for decided in reversed(self._of_agent.get(agent_id, ())))
-        return [entry for entry in entries if entry.refused_request == digest]
+    def find_refused(self, request: PaymentRequest, decision: Decision) -> Judged | None:
+        """Find the same 503 for the same request in this batch."""
+        for judged in self._of_agent.get(request.agent_id, ()):
+            of_both = [(one.idempotency_key, one.fingerprint) for one in (judged.request, request)]
+            is_same = judged.decision.explanation.message == decision.explanation.message
+            if judged.decision.rule is SIGNER_RULE and is_same and of_both[0] == of_both[1]:
+                return judged
+        return None
 
     def gas_on(self, agent_id: str, chain: str) -> Decimal:
-        """Sum the most that the agent's transactions of this batch can cost on a chain, in its coin."""
+        """Sum the most that the agent's payments of this batch can cost on a chain, in its coin."""
         prepared = [one.prepared for one in self._of_agent.get(agent_id, ()) if one.prepared is not None]
-        signed = [one.signed for one in prepared if one.payee.chain == chain and one.signed is not None]
-        return sum((one.most_cost for one in signed), Decimal(0))
+        costs = [one.most_cost for one in prepared if one.payee.chain == chain and one.authorization is None]
+        return sum(costs, Decimal(0))
 
     def refusing_since(self, agent_id: str, known: Known) -> datetime | None:
         """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""
-        here = sum(one.entry.result == Result.BLOCKED.value for one in self._of_agent.get(agent_id, ()))
+        here = sum(not one.decision.is_approved for one in self._of_agent.get(agent_id, ()))
         return known.refusing_since[here]
 
     def advance(self, agent_id: str, known: Known) -> Known:
-        """Return the facts of a request as they are after what was decided.
+        """Return the facts of a request as they are after what was decided; the agent's last entry stays the earlier.
 
         Raises:
             DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time.
         """
-        if (payee := known.payee) is not None and (taken := self._taken[payee.chain]):
-            known = _after_taken(known, taken)
+        if (payee := known.payee) is not None and (taken := self._taken[payee.chain]) and known.relayer_room is not None:
+            known = replace(known, relayer_room=known.relayer_room - taken)
         if not (before := self._of_agent.get(agent_id)):
             return known
         if known.clock_repairs is not None:
             raise DecideAgain
-        last = before[-1].entry
-        paid = last.spent_total - known.agent.spent_total
+        paid = sum((one.paid for one in before), Decimal(0))
         agent = replace(
-            known.agent,
-            balance=known.agent.balance - paid,
-            spent_total=last.spent_total,
-            last_entry_id=last.id,
-            last_entry_hash=last.hash,
-            last_entry_at=last.created_at,
+            known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid
         )
         spent_today, spent_this_week = known.spent_today + paid, known.spent_this_week + paid
         return replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
-
-
-def _after_taken(known: Known, taken: int) -> Known:
-    """Return the facts after so many payments of the batch took the same relayer, the only one on their chain."""
-    relayer, room = known.relayer, known.relayer_room
-    if relayer is None or room is None:
-        return known
-    if relayer.next_nonce is not None:
-        relayer = replace(relayer, next_nonce=relayer.next_nonce + taken)
-    return replace(known, relayer=relayer, relayer_room=room - taken)

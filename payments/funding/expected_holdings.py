@@ -12,7 +12,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, MovementKind
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Deposit, DepositState, Outflow, Payment, Settlement, Withdrawal
+from payments.models import Deposit, DepositState, Outflow, Payment, Withdrawal, final_legs_of
 from policy.models import Agent
 
 _ZERO = Decimal(0)
@@ -109,8 +109,7 @@ def find_deposits() -> QuerySet[Deposit]:
 def find_settled(chain: str, asset: str, since: datetime | None) -> QuerySet[Payment]:
     """Find the payments that were settled since a moment (None: ever), annotated with their block, `final_block`."""
     settled = Payment.objects.filter(chain=chain, asset=asset, status=PaymentStatus.SETTLED).order_by()
-    final = Settlement.objects.filter(payment=OuterRef("pk"), state=SettlementState.FINAL, is_void=False).order_by()
-    found = settled.annotate(final_block=Subquery(final.values("block_number")[:1]))
+    found = settled.annotate(final_block=Subquery(final_legs_of(OuterRef("pk")).values("settlement__block_number")[:1]))
     return found if since is None else found.filter(settled_at__gte=since)
 
 

@@ -2,7 +2,7 @@
 
 from payments.models.funding import Deposit, DepositCursor, DepositState, Outflow, Withdrawal
 from payments.models.gas import AgentGas
-from payments.models.payments import Payment, Settlement, Transition
+from payments.models.payments import Leg, Payment, Settlement, Transition, final_legs_of
 from payments.models.reconciliation import Reconciliation, Verdict
 from payments.models.relayers import ChainState, Installation, Lease, PayeeState, Relayer
 
@@ -14,6 +14,7 @@ __all__ = [
     "DepositState",
     "Installation",
     "Lease",
+    "Leg",
     "Outflow",
     "PayeeState",
     "Payment",
@@ -23,4 +24,5 @@ __all__ = [
     "Transition",
     "Verdict",
     "Withdrawal",
+    "final_legs_of",
 ]

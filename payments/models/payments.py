@@ -1,10 +1,12 @@
 """Payments, the transactions that pay them, and the states of each."""
 
+from typing import Any
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from ledger.models import LogEntry
-from payments.lifecycle import COUNTED_AT_MOST, ENDS, OPEN_STATES, PaymentStatus, SettlementState
+from payments.lifecycle import ENDS, LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState
 from payments.models.relayers import Relayer
 from policy.fields import AmountField
 from policy.models import Agent
@@ -69,10 +71,10 @@ class Payment(models.Model):
 
 
 class Settlement(models.Model):
-    """One signed transaction for a payment: committed, bytes and all, before it is first sent to a node.
+    """One signed transaction: committed, bytes and all, before it is first sent to a node. Its legs say what it pays.
 
     After any crash the same bytes are sent again, so there is at most one transfer. A replacement with a higher fee has
-    the same nonce, so that at most one of the two can be included. Without a payment it only fills a nonce. One that
+    the same nonce, so that at most one of the two can be included. Without legs it only fills a nonce. One that
     `is_void` does not pay: it makes the escrow mark the payment's id as used, so that nothing can pay it any more. On a
     chain without nonces, another is signed only once this one is proven never to be included.
 
@@ -81,18 +83,20 @@ class Settlement(models.Model):
     others.
     """
 
-    tx = models.CharField(
-        primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id, unless `shared_tx` is."
-    )
-    shared_tx = models.CharField(  # noqa: DJ001 - null: `tx` is the chain's own id
-        max_length=100, null=True, db_collation="C", help_text="The chain's own id, which is the key of another row."
-    )
-    payment = models.ForeignKey(
-        Payment, on_delete=models.PROTECT, related_name="settlements", null=True, help_text="Null: it fills a nonce."
+    tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
+    payments = models.ManyToManyField(Payment, through="Leg", related_name="settlements")
+    first_payment = models.ForeignKey(
+        Payment,
+        on_delete=models.PROTECT,
+        related_name="+",
+        null=True,
+        # What the release before reads, which knows of one payment. It also keeps them in the order of time.
+        db_column="payment_id",
+        help_text="The first of its payments; null: it fills a nonce.",
     )
     chain = models.CharField(max_length=64, help_text="CAIP-2.")
     relayer = models.ForeignKey(Relayer, on_delete=models.PROTECT, db_index=False)
-    is_void = models.BooleanField(default=False, help_text="It makes the payment impossible, instead of making it.")
+    is_void = models.BooleanField(default=False, help_text="It makes its payment impossible, instead of making it.")
     nonce = models.PositiveBigIntegerField(null=True, help_text="Null: the chain has none, or it is not one of ours.")
     raw = models.BinaryField(
         help_text="Empty: found on the chain, submitted by somebody else (`payments.reconciling.outflows`)."
@@ -113,25 +117,14 @@ class Settlement(models.Model):
     reason = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
-    agent = models.ForeignKey(
-        Agent, on_delete=models.PROTECT, db_index=False, null=True, related_name="+", help_text="Whose gas it is."
-    )
     most_cost = AmountField(null=True)
     cost = AmountField(null=True)
 
     class Meta:
         ordering = ("-created_at", "-tx")
         constraints = (
-            # One live transaction that pays and one that voids per payment, one live transaction per nonce.
             models.UniqueConstraint(
-                name="settlement_one_live_per_payment",
-                fields=("payment", "is_void"),
-                condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
-            ),
-            models.UniqueConstraint(
-                name="settlement_one_live_per_nonce",
-                fields=("relayer", "nonce"),
-                condition=Q(state__in=(*OPEN_STATES, SettlementState.FINAL)),
+                name="settlement_one_live_per_nonce", fields=("relayer", "nonce"), condition=Q(state__in=LIVE_STATES)
             ),
         )
         indexes = (
@@ -146,13 +139,6 @@ class Settlement(models.Model):
                 fields=("chain", "block_number", "block_hash"),
                 condition=Q(state=SettlementState.INCLUDED),
             ),
-            # As in sql/gas.sql: what counts at its most.
-            models.Index(
-                name="settlement_gas_at_most",
-                fields=("agent", "chain"),
-                include=("most_cost",),
-                condition=Q(cost=None, most_cost__isnull=False, state__in=COUNTED_AT_MOST),
-            ),
             models.Index(
                 name="settlement_gas_to_be_told",
                 fields=("chain", "changed_at"),
@@ -163,18 +149,52 @@ class Settlement(models.Model):
     def __str__(self) -> str:
         return self.tx
 
-    @property
-    def chain_tx(self) -> str:
-        """The chain's own id: one transaction can make several payments, and is written down for each of them.
 
-        A relayer's account can run code (EIP-7702), so that its key alone makes one transaction of several payments.
-        """
-        return self.shared_tx or self.tx
+class Leg(models.Model):
+    """A payment's part of a transaction: one of the transfers that it makes, or its void.
 
-    @property
-    def pays(self) -> bool:
-        """Whether it was made to pay: it neither fills a nonce nor voids."""
-        return self.payment_id is not None and not self.is_void
+    It `is_live` while its transaction is open, and stays so if that is final and has paid it: a trigger follows the
+    transaction (settling/sql/legs.sql). `skipped`: why its transaction goes on without it; null: it does not. `most_cost`
+    and `cost` are its shares of the transaction's gas, which its agent has used.
+    """
+
+    pk = models.CompositePrimaryKey("payment_id", "settlement_id")
+    payment = models.ForeignKey(Payment, on_delete=models.PROTECT, related_name="legs", db_index=False)
+    settlement = models.ForeignKey(
+        Settlement, on_delete=models.PROTECT, related_name="legs", db_column="tx", db_index=False
+    )
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+", db_index=False)
+    chain = models.CharField(max_length=64, help_text="CAIP-2.")
+    is_void = models.BooleanField(default=False, help_text="As of its transaction.")
+    is_live = models.BooleanField(default=True)
+    skipped = models.CharField(max_length=500, null=True)  # noqa: DJ001 - null: it was not skipped
+    most_cost = AmountField(null=True)
+    cost = AmountField(null=True)
+
+    class Meta:
+        constraints = (
+            # One live transaction that pays and one that voids per payment.
+            models.UniqueConstraint(
+                name="leg_one_live_per_payment", fields=("payment", "is_void"), condition=Q(is_live=True)
+            ),
+        )
+        indexes = (
+            models.Index(name="leg_by_transaction", fields=("settlement",)),
+            # As in deciding/sql/gas.sql: what counts at its most.
+            models.Index(
+                name="leg_gas_at_most",
+                fields=("agent", "chain"),
+                condition=Q(cost=None, most_cost__isnull=False),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.payment_id} in {self.settlement_id}"
+
+
+def final_legs_of(payment: Any) -> QuerySet[Leg]:
+    """Find the leg by which a payment was made: that of a transaction which is final and has paid it."""
+    return Leg.objects.filter(payment=payment, is_void=False, skipped=None, settlement__state=SettlementState.FINAL)
 
 
 class Transition(models.Model):

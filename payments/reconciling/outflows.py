@@ -7,17 +7,19 @@ owner's. It is recorded for people to look at, and nothing is signed on the chai
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from chains.port import EscrowSearch, OutflowEvent
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Outflow, Payment, Relayer, Settlement
-from payments.reconciling.ledger_view import Event, LedgerView, read_ledger_view
+from payments.models import Leg, Outflow, Payment, Relayer, Settlement
+from payments.reconciling.ledger_view import Event, LedgerView, leave_out_known, read_ledger_view
 from payments.settling.chain_switch import stop_signing_on
-from payments.settling.transitions import StateChange, fail, settle
+from payments.settling.state_rows import leave_out_legs, take_in_legs
+from payments.settling.transaction_rows import TransactionRow, read_rows
+from payments.settling.transitions import StateChange, change_states, fail, settle
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
 
     Call it last in the transaction that moves the cursor past these blocks, with the agents of voided payments locked.
     """
+    found = leave_out_known(chain, found)
     if not found.outflows and not found.voids:
         return
     ledger = read_ledger_view(chain, found, is_locked=True)
@@ -50,7 +53,7 @@ def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
         if why := ledger.find_objection(void):
             unknown.append((void, why))
         elif payment is not None and payment.status == PaymentStatus.APPROVED and not found.is_disputed:
-            fail(payment, reason=_failure_reason(payment, ledger.rows))
+            fail(payment, reason=_failure_reason(payment))
     for one, why in [(one, why) for one, why in unknown if _record_unknown(chain, one, why)][:1]:
         stop_signing_on(chain, by=WATCHER, reason=f"The ledger does not know {one.tx}. {why}"[:_MAX_TEXT_LENGTH])
 
@@ -60,6 +63,7 @@ def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
 
     It is recorded once it is final. Should these blocks vanish, a person starts the chain again.
     """
+    seen = leave_out_known(chain, seen, are_final=False)
     if not seen.outflows and not seen.voids:
         return
     ledger = read_ledger_view(chain, seen, is_locked=False)
@@ -78,7 +82,7 @@ def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
 def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[Event, str]]:
     """Settle the payments that were made, and land the withdrawals; returns the events that are neither, and why."""
     unknown: list[tuple[Event, str]] = []
-    changes: list[StateChange] = []
+    paid: dict[str, list[tuple[OutflowEvent, Payment]]] = {}
     for one in outflows:
         if one.tx in ledger.landed:
             continue
@@ -88,67 +92,90 @@ def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[
         elif why := ledger.find_objection(one):
             unknown.append((one, why))
         elif (payment := ledger.payments[one.escrow_id]).pk not in ledger.paid_by:
-            row = _find_or_create_settlement(one, payment, ledger.rows)
-            if may_follow(SettlementState(row.state), SettlementState.FINAL):
-                changes.append(_finalise(one, row, ledger.rows))
-                ledger.paid_by[payment.pk] = one.tx
-            else:
-                unknown.append((one, f"{payment} was proven not to be paid by it."))
-    settle(changes)
+            ledger.paid_by[payment.pk] = one.tx
+            paid.setdefault(one.tx, []).append((one, payment))
+    for tx, made in paid.items():
+        state = _find_or_create_settlement(tx, made, ledger.rows)
+        if state == SettlementState.FINAL or may_follow(state, SettlementState.FINAL):
+            settle([_finalise(tx, made, ledger.rows)])
+        else:
+            unknown += ((one, f"{payment} was proven not to be paid by it.") for one, payment in made)
     return unknown
 
 
-def _find_or_create_settlement(one: OutflowEvent, payment: Payment, rows: Iterable[Settlement]) -> Settlement:
-    """Find the payment's transaction that has paid it, or record this one as one of them."""
-    own = [row for row in rows if row.payment_id == payment.pk and row.pays]
-    for row in own:
-        if row.chain_tx == one.tx:
-            return row
-    if payment.authorizer is None:
-        message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
-        log.critical(message, payment.pk, one.tx, extra={"paymentId": payment.pk})
-    now = utc_now()
-    # The transaction may have made another payment, too, or be recorded for another purpose: `Settlement.chain_tx`.
-    is_shared = Settlement.objects.filter(pk=one.tx).exists()
-    return Settlement.objects.create(
-        # The release before reads the chain's own id from this form of the key.
-        tx=f"{one.tx}#{payment.pk}" if is_shared else one.tx,
-        shared_tx=one.tx if is_shared else None,
-        payment=payment,
-        chain=payment.chain,
-        relayer=_find_relayer(payment, own),
-        nonce=None,
-        raw=b"",
-        state=SettlementState.REPLACED,
-        reason="Found in the history of the escrow.",
-        created_at=now,
-        changed_at=now,
+def _find_or_create_settlement(
+    tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
+) -> SettlementState:
+    """Find the transaction that has made payments, or record it, with a leg for each of them; returns its state.
+
+    It may be recorded for another purpose: a relayer's account can run code (EIP-7702), so that its key alone makes one
+    transaction of several payments.
+    """
+    now, payments = utc_now(), [payment for _, payment in made]
+    known = {leg.payment_id for row in rows if row.tx == tx and row.pays for leg in row.legs}
+    settlement, _ = Settlement.objects.get_or_create(
+        pk=tx,
+        defaults={
+            "first_payment": payments[0],
+            "chain": payments[0].chain,
+            "relayer": _find_relayer(payments[0], rows),
+            "nonce": None,
+            "raw": b"",
+            "state": SettlementState.REPLACED,
+            "reason": "Found in the history of the escrow.",
+            "created_at": now,
+            "changed_at": now,
+        },
     )
+    for payment in payments:
+        if payment.pk not in known:
+            if payment.authorizer is None:
+                message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
+                log.critical(message, payment.pk, tx, extra={"paymentId": payment.pk})
+            leg = {"agent_id": payment.agent_id, "chain": payment.chain, "is_live": False}
+            Leg.objects.get_or_create(payment=payment, settlement=settlement, defaults=leg)
+    return SettlementState(settlement.state)
 
 
-def _find_relayer(payment: Payment, own: Sequence[Settlement]) -> Relayer:
+def _find_relayer(payment: Payment, rows: Sequence[TransactionRow]) -> Relayer:
     """Name a relayer for a transaction that others have made: that of ours before it, or else any of the chain."""
+    own = [row for row in rows if any(leg.payment_id == payment.pk for leg in row.legs)]
     if own:
-        return max(own, key=lambda row: row.created_at).relayer
+        return Relayer.objects.get(pk=max(own, key=lambda row: row.changed_at).relayer_id)
     return Relayer.objects.filter(chain=payment.chain).order_by("number")[0]
 
 
-def _finalise(one: OutflowEvent, row: Settlement, rows: Iterable[Settlement]) -> StateChange:
-    """Make the transaction that has paid final; the payment's open transaction ends with it, if that is another one."""
-    others = [other for other in rows if other.payment_id == row.payment_id and other.pays and other.pk != row.pk]
+def _finalise(
+    tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
+) -> StateChange:
+    """Make a transaction final that has made payments: without its other ones, and all others without these.
+
+    An open transaction that has no payment left ends with it.
+    """
+    ids, (event, _) = {payment.pk for _, payment in made}, made[0]
+    for other in rows:
+        left = [leg for leg in other.to_pay if leg.payment_id in ids]
+        if other.tx == tx or other.state not in OPEN_STATES or not left:
+            continue
+        if len(left) == len(other.to_pay):
+            change_states([StateChange(other, SettlementState.REPLACED, f"{tx} was included in its place.")])
+        else:
+            leave_out_legs([(other.tx, leg.payment_id, f"{tx} has paid it.") for leg in left])
+    (before,) = read_rows(Settlement.objects.filter(pk=tx))
+    take_in_legs(tx, ids)
+    (row,) = read_rows(Settlement.objects.filter(pk=tx))
+    others = [leg for leg in before.to_pay if leg.payment_id not in ids and leg.status == PaymentStatus.APPROVED]
+    is_new = row.state != SettlementState.FINAL
+    skipped = {leg.escrow_id: "The escrow has not paid it with the others." for leg in others} if is_new else {}
     return StateChange(
-        row,
-        SettlementState.FINAL,
-        block_number=one.block_number,
-        block_hash=one.block_hash,
-        displaces=next((other for other in others if other.state in OPEN_STATES), None),
+        row, SettlementState.FINAL, block_number=event.block_number, block_hash=event.block_hash, skipped=skipped
     )
 
 
-def _failure_reason(payment: Payment, rows: Iterable[Settlement]) -> str:
+def _failure_reason(payment: Payment) -> str:
     """Say why a voided payment was not made: the chain's reason for its last transaction that failed, if any."""
-    failed = [row for row in rows if row.payment_id == payment.pk and row.pays and row.state == SettlementState.FAILED]
-    return max(failed, key=lambda row: row.created_at).reason if failed else _VOIDED
+    failed = payment.settlements.filter(is_void=False, state=SettlementState.FAILED).order_by("-created_at").first()
+    return failed.reason if failed else _VOIDED
 
 
 def _record_unknown(chain: str, one: Event, why: str) -> bool:

@@ -16,8 +16,8 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from payments.funding.expected_holdings import ExpectedHoldings, SettledBefore
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Payment, Settlement
-from payments.settling.transaction_rows import BATCH_SIZE, query_of
+from payments.models import Leg, Payment, Settlement
+from payments.settling.transaction_rows import BATCH_SIZE, LegRow, query_of, read_rows
 
 log = logging.getLogger(__name__)
 
@@ -93,27 +93,30 @@ def _pages(
 
 def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finality: Finality) -> list[str]:
     ids = {payment.pk for payment in payments}
-    finals = Settlement.objects.filter(payment__in=ids, is_void=False, state=SettlementState.FINAL).order_by("pk")
-    rows = list(finals.select_related("relayer", "payment").defer("raw"))
-    # A settled payment without a final transaction is not confirmed by anything.
-    unconfirmed = sorted(ids - {str(row.payment_id) for row in rows})
+    final = Leg.objects.filter(
+        payment__in=ids, is_void=False, skipped=None, settlement__state=SettlementState.FINAL
+    ).values_list("settlement")
+    rows = read_rows(Settlement.objects.filter(pk__in={tx for (tx,) in final}).order_by("pk"))
+    confirmed: set[str] = set()
     for start in range(0, len(rows), BATCH_SIZE):
         batch = rows[start : start + BATCH_SIZE]
         queries = [query_of(row) for row in batch]
         inclusions = adapter.follower.find_inclusions(queries, finality).inclusions
         fates = adapter.prover.find_fates(queries, finality)
-        unconfirmed += [
-            str(row.payment_id) for row in batch if not _is_confirmed(inclusions.get(row.chain_tx), fates[row.chain_tx])
-        ]
-    return unconfirmed
+        for row in batch:
+            inclusion, fate = inclusions.get(row.tx), fates[row.tx]
+            confirmed |= {leg.payment_id for leg in row.to_pay if _is_confirmed(leg, inclusion, fate)}
+    # A settled payment without a final transaction is not confirmed by anything.
+    return sorted(ids - confirmed)
 
 
-def _is_confirmed(inclusion: Inclusion | None, fate: Fate) -> bool:
+def _is_confirmed(leg: LegRow, inclusion: Inclusion | None, fate: Fate) -> bool:
     """Tell whether a transaction is still included and the escrow has paid; a missing receipt alone says nothing.
 
     Raises:
         ChainUnavailable: the nodes do not tell, or contradict each other.
     """
-    if fate.payment is PaymentFate.UNKNOWN:
+    if fate.payments[leg.escrow_id] is PaymentFate.UNKNOWN:
         raise ChainUnavailable("No node can tell what the escrow has paid.")
-    return fate.payment is PaymentFate.PAID and inclusion is not None and inclusion.failure is None
+    is_included = inclusion is not None and inclusion.failure is None and leg.escrow_id not in inclusion.skipped
+    return is_included and fate.payments[leg.escrow_id] is PaymentFate.PAID

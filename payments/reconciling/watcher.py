@@ -10,7 +10,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import ChainState, PayeeState, Settlement
+from payments.models import ChainState, Leg, PayeeState
 from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO
 from payments.settling.relayers import find_rotation, refresh_relayers
@@ -66,14 +66,16 @@ def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
 def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[IncludedPayment]:
     """Find the recent payments to some addresses that are in a block or settled."""
     # A payment that somebody else submitted (`payments.reconciling.outflows`) has no bytes here.
-    paid = Settlement.objects.filter(chain=chain, payment__recipient__in=addresses, is_void=False).exclude(raw=b"")
+    legs = Leg.objects.filter(payment__recipient__in=addresses, is_void=False, skipped=None).exclude(settlement__raw=b"")
+    paid = legs.order_by().values_list("settlement__raw", flat=True)
     # Read in this order, a payment that is settled meanwhile is found twice, not missed.
-    included = list(paid.filter(state=SettlementState.INCLUDED).values_list("raw", flat=True))
+    included = list(paid.filter(settlement__state=SettlementState.INCLUDED, settlement__chain=chain))
     settled = paid.filter(
-        state=SettlementState.FINAL,
+        settlement__state=SettlementState.FINAL,
+        settlement__chain=chain,
         payment__status=PaymentStatus.SETTLED,
         payment__settled_at__gte=utc_now() - RECENT,
-    ).values_list("raw", flat=True)
+    )
     return [IncludedPayment(bytes(raw), is_final=False) for raw in included] + [
         IncludedPayment(bytes(raw), is_final=True) for raw in settled
     ]

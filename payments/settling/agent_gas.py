@@ -11,7 +11,7 @@ from django.db.models import Max, Q, QuerySet, Sum
 from chains.catalogue import alias_of, coin_of
 from foundation.kernel.money import format_amount
 from payments.lifecycle import COUNTED_AT_MOST
-from payments.models import AgentGas, Relayer, Settlement
+from payments.models import AgentGas, Leg, Relayer
 
 DAY = timedelta(hours=24)
 # Clocks differ: the process that recorded a cost may be in the next hour already. What is dated further ahead comes
@@ -84,8 +84,8 @@ def find_gas_use(now: datetime, agent_id: str | None = None, *, includes_history
     ]
 
 
-def _counted_at_most() -> QuerySet[Settlement]:
-    return Settlement.objects.filter(agent__isnull=False, cost=None, most_cost__isnull=False, state__in=COUNTED_AT_MOST)
+def _counted_at_most() -> QuerySet[Leg]:
+    return Leg.objects.filter(cost=None, most_cost__isnull=False, settlement__state__in=COUNTED_AT_MOST)
 
 
 def _most_cost_by_chain() -> dict[str, Decimal | None]:

@@ -5,6 +5,7 @@ change of state (`settling.transitions`).
 """
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -33,6 +34,11 @@ _IS_DUE = """
     AND (one.offered_at IS NULL OR one.state = 'signed' AND one.offered_at < %(signed_before)s
          OR one.state = 'broadcast' AND one.offered_at < %(broadcast_before)s)
 """
+_FIND_STEPS = """
+    SELECT leg.tx, leg.payment_id, leg.agent_id, payment.escrow_id
+      FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
+     WHERE leg.tx = ANY(%(txs)s::text[]) ORDER BY leg.tx, leg.payment_id
+"""
 # Within the number of transactions of one sender that nodes keep waiting. Of two processes at once, one takes each row.
 _TAKE_DUE = f"""
     WITH head AS (
@@ -45,14 +51,12 @@ _TAKE_DUE = f"""
          ORDER BY relayer_id, one.nonce, one.created_at LIMIT %(limit)s
     ),
     locked AS (
-        SELECT one.tx, payment.agent_id, payment.escrow_id
-          FROM payments_settlement AS one LEFT JOIN payments_payment AS payment ON payment.id = one.payment_id
-         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE OF one
+        SELECT one.tx FROM payments_settlement AS one
+         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE
     )
     UPDATE payments_settlement AS settlement SET offered_at = %(now)s
       FROM locked WHERE settlement.tx = locked.tx
- RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at, payment_id, locked.agent_id,
-           escrow_id
+ RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at
 """  # noqa: S608 - our own condition
 
 UNCONFIRMED_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST)
@@ -67,9 +71,6 @@ class _Due(NamedTuple):
     relayer_id: int
     nonce: int | None
     created_at: datetime
-    payment_id: str | None  # as the two below: of none, it only uses a nonce up
-    agent_id: str | None
-    escrow_id: str | None
 
 
 def broadcast(chain: str, adapter: ChainAdapter) -> int:
@@ -93,7 +94,8 @@ def broadcast(chain: str, adapter: ChainAdapter) -> int:
         sent = [StateWrite(one.tx, old=SettlementState.SIGNED, new=SettlementState.BROADCAST) for one in signed]
         written = write_states(sent, utc_now())
         tally_changes((chain, SettlementState.BROADCAST) for _ in written)
-        log_steps([_step(chain, one) for one in signed if one.tx in written and one.payment_id is not None])
+        if written:
+            log_steps(_read_steps(chain, written))
         accepted_count += len(written)
     return accepted_count
 
@@ -118,6 +120,7 @@ def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
     return sorted((_Due(*row) for row in taken), key=lambda one: (one.relayer_id, one.nonce or 0, one.created_at))
 
 
-def _step(chain: str, one: _Due) -> Step:
-    ids = (str(one.payment_id), str(one.agent_id), str(one.escrow_id))
-    return Step(*ids, chain, one.tx, SettlementState.BROADCAST.value)
+def _read_steps(chain: str, txs: Iterable[str]) -> list[Step]:
+    """Read whose payments these transactions make: those that only use a nonce up make none."""
+    legs = fetch_rows(_FIND_STEPS, {"txs": list(txs)})
+    return [Step(*ids, chain, tx, SettlementState.BROADCAST.value) for tx, *ids in legs]

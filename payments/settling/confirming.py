@@ -24,21 +24,20 @@ from payments.settling.next_states import (
 )
 from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
 from payments.settling.nonces import record_mined_nonces
-from payments.settling.renewal import is_worth_renewing, renew
+from payments.settling.renewal import end_or_renew
 from payments.settling.transaction_rows import (
     BATCH_SIZE,
-    AnyTransaction,
+    TransactionRow,
     is_past_deadline,
     is_superseded,
-    is_to_pay,
     query_of,
     read_rows,
 )
-from payments.settling.transitions import StateChange, change_states, fail, settle
+from payments.settling.transitions import StateChange, change_states, settle
 
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
 # A slot whose end the chain is asked to prove, with its transaction that a node has in a block, if any.
-_Candidate = tuple[NonceSlot, tuple[AnyTransaction, Inclusion] | None]
+_Candidate = tuple[NonceSlot, tuple[TransactionRow, Inclusion] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class _Run:
     search: DepositCursor | None
     renews: bool
 
-    def may_end_unpaid(self, row: AnyTransaction) -> bool:
+    def may_end_unpaid(self, row: TransactionRow) -> bool:
         return may_end_unpaid(row, self.finality, self.search, self.adapter)
 
 
@@ -67,7 +66,7 @@ def confirm(chain: str, adapter: ChainAdapter, *, renews: bool = True) -> int:
     finality = adapter.follower.find_finality()
     # The cursor before the rows: a payment that the search found up to there is among the rows.
     run = _Run(adapter, finality, find_search_cursor(chain, adapter), renews)
-    candidates = list(read_rows(_find_candidates(chain, adapter, finality)))
+    candidates = read_rows(_find_candidates(chain, adapter, finality))
     ended = 0
     for start in range(0, len(candidates), BATCH_SIZE):
         slots = read_nonce_slots(chain, candidates[start : start + BATCH_SIZE])
@@ -120,7 +119,7 @@ def _follow(slots: Iterable[NonceSlot], observation: Observation, run: _Run) -> 
     return _prove(to_prove, run) if to_prove else 0
 
 
-def _is_final_outcome(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, run: _Run) -> bool:
+def _is_final_outcome(slot: NonceSlot, included: tuple[TransactionRow, Inclusion] | None, run: _Run) -> bool:
     """Tell whether a final inclusion can end a slot. A failed payment may be signed and sent otherwise until late."""
     if included is None or not included[1].is_final:
         return False
@@ -128,7 +127,7 @@ def _is_final_outcome(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion
 
 
 def _is_absence_to_prove(
-    slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None, observation: Observation, run: _Run
+    slot: NonceSlot, included: tuple[TransactionRow, Inclusion] | None, observation: Observation, run: _Run
 ) -> bool:
     """Tell whether the chain can be asked to prove that a transaction will never be included."""
     is_late = is_past_deadline(slot.current, run.finality)
@@ -163,13 +162,11 @@ def _fail(failure: StateChange, run: _Run) -> int:
     read = failure.settlement
     if failure.state == SettlementState.FAILED and failure.block_number is not None:
         failure = replace(failure, reason=run.adapter.follower.find_reason(query_of(read), failure.block_number))
-    row = Settlement.objects.select_related("relayer", "payment").get(pk=read.pk)
+    (row,) = read_rows(Settlement.objects.filter(pk=read.tx))
     if row.state != read.state:
         return 0  # another process was faster
     failure = replace(failure, settlement=row)
-    if row.payment is None or run.adapter.nonces is not None or not is_to_pay(row):
-        # The escrow decides what becomes of the payment: `payments.settling.unpaid`.
+    if run.adapter.nonces is not None or not row.to_pay:
+        # The escrow decides what becomes of the payments: `payments.settling.unpaid`.
         return len(change_states([failure]))
-    if failure.state == SettlementState.EXPIRED and run.renews and is_worth_renewing(row.payment):
-        return renew(failure, query_of(row), run.adapter)
-    return fail(row.payment, reason=failure.reason, ended=failure)
+    return end_or_renew(failure, run.adapter, renews=run.renews)

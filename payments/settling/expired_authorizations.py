@@ -36,7 +36,7 @@ def give_back_expired(chain: str, adapter: ChainAdapter) -> int:
     # A token accepts an authorization only in blocks before its end, and no block is earlier than the one before it.
     over = list(_approved_on(chain).filter(authorized_until__lt=finality.time_by_all).order_by("pk")[:BATCH_SIZE])
     fates = adapter.prover.find_fates([_query_of(payment) for payment in over], finality) if over else {}
-    return sum(_end(payment, fates[payment.pk].payment) for payment in over)
+    return sum(_end(payment, fates[payment.pk].payments[payment.escrow_id]) for payment in over)
 
 
 def _approved_on(chain: str) -> QuerySet[Payment]:
@@ -45,7 +45,7 @@ def _approved_on(chain: str) -> QuerySet[Payment]:
 
 def _query_of(payment: Payment) -> TransactionQuery:
     """Ask for the payment alone: it has no transaction of ours, whose place its id takes."""
-    return TransactionQuery(payment.pk, b"", _NOBODY, order_of(payment), None, "")
+    return TransactionQuery(payment.pk, b"", _NOBODY, [order_of(payment)], None, "")
 
 
 def _end(payment: Payment, fate: PaymentFate) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from chains.port import ChainAdapter, Fate, Finality, Inclusion, NonceFate, Observation, PaymentFate
 from foundation.kernel.repeated_logs import log_once_a_minute
-from payments.lifecycle import SettlementState
+from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.settling.nonce_slots import NonceSlot
-from payments.settling.transaction_rows import AnyTransaction, is_given_back, is_past_deadline, is_to_pay
+from payments.settling.transaction_rows import TransactionRow, is_given_back, is_past_deadline
 from payments.settling.transitions import StateChange
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ HEIGHT_MARGIN = 64
 _MAX_BLOCKS_BEHIND = 100
 
 
-def follow_inclusion(slot: NonceSlot, included: tuple[AnyTransaction, Inclusion] | None) -> Iterator[StateChange]:
+def follow_inclusion(slot: NonceSlot, included: tuple[TransactionRow, Inclusion] | None) -> Iterator[StateChange]:
     """Yield the changes that an inclusion which is not final yet, or its loss, brings with it."""
     current = slot.current
     if included is None:
@@ -54,55 +54,61 @@ def may_be_over(slot: NonceSlot, observation: Observation, finality: Finality) -
 
 
 def find_end(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
+    slot: NonceSlot, row: TransactionRow, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
     """Find, by what the chain proves, what becomes of a transaction; None: unknown yet.
 
     It is no end if the transaction is not where a node saw it: then it is sent again.
     """
-    if inclusion is not None and inclusion.failure is None and _has_succeeded(row, fate):
+    if inclusion is not None and inclusion.failure is None and _has_succeeded(row, inclusion, fate):
         return _included_as(slot, row, SettlementState.FINAL, inclusion)
     if (failure := _find_failure(slot, row, inclusion, fate, finality)) is not None:
         return failure
     if inclusion is None and row.state == SettlementState.INCLUDED and fate.nonce is NonceFate.UNUSED:
         reason = "It is not in the block in which a node saw it."
         return StateChange(row, SettlementState.BROADCAST, reason, needs_resending=True)
-    if is_to_pay(row) and fate.payment is not PaymentFate.UNPAID:
-        # Paid by another transaction, void, or unknown: the escrow's events say which (reconciling.outflows).
-        log_once_a_minute(
-            log,
-            logging.WARNING,
-            "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell",
-            row.payment_id,
-            row.tx,
-            about=row.chain,
-            extra={"paymentId": row.payment_id},
-        )
+    for leg in row.to_pay:
+        if fate.payments[leg.escrow_id] is not PaymentFate.UNPAID:
+            # Paid by another transaction, void, or unknown: the escrow's events say which (reconciling.outflows).
+            log_once_a_minute(
+                log,
+                logging.WARNING,
+                "Payment %s is neither settled nor unpaid by %s: its escrow's history will tell",
+                leg.payment_id,
+                row.tx,
+                about=row.chain,
+                extra={"paymentId": leg.payment_id},
+            )
     return None
 
 
-def _has_succeeded(row: AnyTransaction, fate: Fate) -> bool:
+def _has_succeeded(row: TransactionRow, inclusion: Inclusion, fate: Fate) -> bool:
     """Tell whether the chain confirms that a transaction which a node has in a final block did what it was made for.
 
-    A nonce that is not used in a final block contradicts that node.
+    A nonce that is not used in a final block contradicts that node. Of several payments, those that the transaction has
+    skipped say nothing of it: each is proven by itself before anything is done about it.
     """
-    if not is_to_pay(row):
+    paid = [leg for leg in row.to_pay if leg.escrow_id not in inclusion.skipped]
+    if not paid:
         return fate.nonce is NonceFate.USED
-    return fate.payment is PaymentFate.PAID and fate.nonce is not NonceFate.UNUSED
+    return fate.nonce is not NonceFate.UNUSED and all(
+        fate.payments[leg.escrow_id] is PaymentFate.PAID for leg in paid
+    )
 
 
 def _find_failure(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
+    slot: NonceSlot, row: TransactionRow, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
     """Return the failure that is proven; None: the transaction may still succeed, or nothing is proven.
 
     On a chain with nonces a failed transaction says nothing of its payment yet, which others may still submit: see
     `settling.unpaid`.
     """
-    if fate.payment is not PaymentFate.UNPAID:
-        return None
-    if not is_to_pay(row):
+    if not row.to_pay:
         return _end_cleanup(slot, row, inclusion, fate, finality)
+    waiting = [leg for leg in row.to_pay if leg.status == PaymentStatus.APPROVED]
+    if any(fate.payments[leg.escrow_id] is not PaymentFate.UNPAID for leg in waiting or row.to_pay):
+        return None
     # Past its deadline the chain refuses it: that proves failure, it is no absence of news.
     is_over = is_past_deadline(row, finality)
     if inclusion is not None and inclusion.failure is None:
@@ -118,7 +124,7 @@ def _find_failure(
 
 
 def _end_cleanup(
-    slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion | None, fate: Fate, finality: Finality
+    slot: NonceSlot, row: TransactionRow, inclusion: Inclusion | None, fate: Fate, finality: Finality
 ) -> StateChange | None:
     """End a filler or a void once its nonce is used, by whichever transaction; later where old state is not kept."""
     is_old = finality.time > row.changed_at
@@ -131,11 +137,12 @@ def _end_cleanup(
     return StateChange(row, SettlementState.EXPIRED, EXPIRED_REASON) if is_past_deadline(row, finality) else None
 
 
-def end_superseded(slot: NonceSlot, row: AnyTransaction, inclusion: Inclusion) -> list[StateChange]:
+def end_superseded(slot: NonceSlot, row: TransactionRow, inclusion: Inclusion) -> list[StateChange]:
     """End the open transaction of a slot whose nonce was used by one that its payment went on without."""
     if inclusion.failure is None and is_given_back(row):
-        message = "Payment %s was given back, and %s paid it all the same"
-        log.critical(message, row.payment_id, row.tx, extra={"paymentId": row.payment_id})
+        for leg in row.legs:
+            message = "Payment %s was given back, and %s paid it all the same"
+            log.critical(message, leg.payment_id, row.tx, extra={"paymentId": leg.payment_id})
     elif row.state == SettlementState.REPLACED:
         return [_included_as(slot, row, SettlementState.FAILED, inclusion)]
     return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
@@ -147,7 +154,7 @@ def find_search_cursor(chain: str, adapter: ChainAdapter) -> DepositCursor | Non
 
 
 def may_end_unpaid(
-    row: AnyTransaction, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
+    row: TransactionRow, finality: Finality, search: DepositCursor | None, adapter: ChainAdapter
 ) -> bool:
     """Tell whether a payment may end unpaid with its transaction: no other one is, or can be, in a block.
 
@@ -167,7 +174,7 @@ def may_end_unpaid(
     return searched >= max(last_height + finality.skipped, newest)
 
 
-def _included_as(slot: NonceSlot, row: AnyTransaction, state: SettlementState, inclusion: Inclusion) -> StateChange:
+def _included_as(slot: NonceSlot, row: TransactionRow, state: SettlementState, inclusion: Inclusion) -> StateChange:
     return StateChange(
         row,
         state,
@@ -175,4 +182,5 @@ def _included_as(slot: NonceSlot, row: AnyTransaction, state: SettlementState, i
         block_number=inclusion.block_number,
         block_hash=inclusion.block_hash,
         displaces=slot.displaced_by(row),
+        skipped=inclusion.skipped if inclusion.is_final else {},
     )

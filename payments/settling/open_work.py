@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from foundation.database import fetch_rows
-from payments.lifecycle import ENDS, OPEN_STATES, PaymentStatus, SettlementState
+from payments.lifecycle import ENDS, OPEN_STATES, PaymentStatus
 
 # Each step reads its own rows again, and finds nothing to do by itself.
 _FIND = """
@@ -12,8 +12,8 @@ _FIND = """
                SELECT FROM payments_payment AS payment
                 WHERE payment.chain = %(chain)s AND payment.status = %(approved)s
                   AND (payment.authorized_until IS NULL OR payment.authorized_until < now()) AND NOT EXISTS (
-                    SELECT FROM payments_settlement AS live
-                     WHERE live.payment_id = payment.id AND NOT live.is_void AND live.state = ANY(%(live)s::text[])
+                    SELECT FROM payments_leg AS leg
+                     WHERE leg.payment_id = payment.id AND leg.is_live AND NOT leg.is_void
                 )
            ),
            EXISTS (
@@ -23,7 +23,6 @@ _FIND = """
 """
 _PARAMETERS = {
     "open": list(OPEN_STATES),
-    "live": [*OPEN_STATES, SettlementState.FINAL],
     "ends": list(ENDS),
     "approved": PaymentStatus.APPROVED,
 }

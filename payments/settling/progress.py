@@ -20,8 +20,8 @@ from foundation.kernel.counters import PAYMENTS_ENDED, SETTLEMENT_CHANGES, SETTL
 from foundation.kernel.ids import time_of
 from foundation.telemetry import traces
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import Transition
-from payments.settling.transaction_rows import AnyTransaction
+from payments.models import Leg, Transition
+from payments.settling.transaction_rows import LegRow, TransactionRow
 
 # The name that the lines have had from the first: people filter by it.
 log = logging.getLogger("payments.settling.step_lines")
@@ -65,16 +65,16 @@ def log_steps(steps: Sequence[Step]) -> None:
     _write_later(_STEP, steps)
 
 
-def log_changes(changes: Sequence[tuple[AnyTransaction, SettlementState]]) -> None:
-    """Say the same of rows; those that only use a nonce up belong to no payment."""
+def log_changes(changes: Sequence[tuple[TransactionRow, SettlementState]]) -> None:
+    """Say the same of rows, once for each of their payments; those that only use a nonce up have none."""
     if log.isEnabledFor(logging.INFO):
-        log_steps([_step(row, state) for row, state in changes if row.payment_id is not None])
+        log_steps([_step(row, leg, state) for row, state in changes for leg in row.legs if leg.skipped is None])
 
 
-def log_settled(rows: Sequence[AnyTransaction]) -> None:
+def log_settled(paid: Sequence[tuple[TransactionRow, LegRow]]) -> None:
     """Say that payments are settled; of each the transaction that has paid it."""
     if log.isEnabledFor(logging.INFO):
-        _write_later(_END, [_step(row, PaymentStatus.SETTLED) for row in rows])
+        _write_later(_END, [_step(row, leg, PaymentStatus.SETTLED) for row, leg in paid])
 
 
 def tally_changes(changes: Iterable[tuple[str, str]]) -> None:
@@ -95,10 +95,8 @@ def trace_ends(payments: Sequence[str]) -> None:
         transaction.on_commit(partial(_trace_transactions, payments), robust=True)
 
 
-def _step(row: AnyTransaction, state: SettlementState | PaymentStatus) -> Step:
-    if row.payment_id is None or row.payment is None:
-        raise AssertionError(f"{row.tx} is of no payment.")
-    return Step(row.payment_id, row.payment.agent_id, row.payment.escrow_id, row.chain, row.chain_tx, state.value)
+def _step(row: TransactionRow, leg: LegRow, state: SettlementState | PaymentStatus) -> Step:
+    return Step(leg.payment_id, leg.agent_id, leg.escrow_id, row.chain, row.tx, state.value)
 
 
 def _write_later(text: str, steps: Sequence[Step]) -> None:
@@ -125,20 +123,28 @@ def _add_ends(chain_of: Mapping[str, str], status: PaymentStatus, ended_at: date
 
 def _trace_transactions(payments: Sequence[str]) -> None:
     """Trace how each transaction of these payments went from state to state."""
-    changes = Transition.objects.filter(settlement__payment__in=payments).select_related("settlement").order_by("id")
-    since: dict[str, datetime] = {}
-    for change in changes.iterator():
-        row = change.settlement
-        began = since.get(row.tx, row.created_at)
-        since[row.tx] = change.created_at
+    legs = Leg.objects.filter(payment__in=payments).select_related("settlement").order_by("payment", "settlement")
+    changes = Transition.objects.filter(settlement__in=[leg.settlement_id for leg in legs]).order_by("id")
+    of_transaction: dict[str, list[Transition]] = {}
+    for change in changes:
+        of_transaction.setdefault(change.settlement_id, []).append(change)
+    for leg in legs:
+        _trace(leg, of_transaction.get(leg.settlement_id, ()))
+
+
+def _trace(leg: Leg, changes: Iterable[Transition]) -> None:
+    row = leg.settlement
+    since = row.created_at
+    for change in changes:
+        began, since = since, change.created_at
         if (name := _WAITS_FOR.get(SettlementState(change.old))) is not None:
             traces.add_span(
-                str(row.payment_id),
+                leg.payment_id,
                 name,
                 traces.to_ns(began),
                 traces.to_ns(change.created_at),
                 is_error=change.new in _FAILURES,
                 chain=row.chain,
-                tx=row.chain_tx,
+                tx=row.tx,
                 state=change.new,
             )

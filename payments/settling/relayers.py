@@ -19,6 +19,7 @@ from payments.models import Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.nonces import catch_up_nonces, fill_open_nonces, is_plausible
 from payments.settling.relayer_balances import find_open_costs, record_relayer_state
+from payments.settling.transaction_rows import read_rows
 from payments.settling.transitions import StateChange, change_states
 from staff.audit import record
 
@@ -130,6 +131,6 @@ def _abandon_cleanups(relayer: Relayer) -> None:
     fill any more it would wait for ever. Another relayer voids what is still to be voided; should both be included, the
     escrow accepts the first one.
     """
-    rows = Settlement.objects.filter(Q(payment=None) | Q(is_void=True), relayer=relayer, state__in=UNCONFIRMED_STATES)
-    rows = rows.select_related("payment")
+    is_cleanup = Q(first_payment=None) | Q(is_void=True)
+    rows = read_rows(Settlement.objects.filter(is_cleanup, relayer=relayer, state__in=UNCONFIRMED_STATES))
     change_states([StateChange(row, SettlementState.REPLACED, "The key of its relayer is gone.") for row in rows])

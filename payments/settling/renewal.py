@@ -6,8 +6,10 @@ records payments, `payments.settling.unpaid` does this. Source: docs/background.
 """
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from enum import Enum
 
 from django.conf import settings
 from django.db import transaction
@@ -15,12 +17,10 @@ from django.db import transaction
 from chains.port import (
     ChainAdapter,
     ChainUnavailable,
-    Order,
     PaymentPlan,
-    SignedTransaction,
     SignerUnavailable,
     Submitter,
-    TransactionQuery,
+    TransactionPlan,
 )
 from foundation.database import SIGNER_LOCK, share_name
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -28,9 +28,13 @@ from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
 from payments.deciding.signing_conditions import if_fresh, require_signable
-from payments.models import ChainState, PayeeState, Payment, Settlement
-from payments.settling.transitions import StateChange, change_states
+from payments.lifecycle import SettlementState
+from payments.models import ChainState, PayeeState, Payment, Relayer, Settlement
+from payments.settling.state_rows import leave_out_legs, lock_states
+from payments.settling.transaction_rows import TransactionRow, order_of, read_rows
+from payments.settling.transitions import StateChange, change_states, fail
 from policy.models import SignerSwitch
+from policy.operations import lock_agent
 from policy.signer import local_signer
 
 log = logging.getLogger(__name__)
@@ -45,51 +49,122 @@ def is_worth_renewing(payment: Payment) -> bool:
     return abs(utc_now() - payment.created_at) < WORTH_RENEWING
 
 
-def renew(expired: StateChange, query: TransactionQuery, adapter: ChainAdapter) -> int:
-    """Mark a transaction as expired, and sign another one for its payment; returns the number of expired ones, 0 or 1.
+def end_or_renew(failure: StateChange, adapter: ChainAdapter, *, renews: bool) -> int:
+    """End a transaction that the chain refused or never included; returns how many ended: 0 or 1.
 
-    If nothing can be signed now, nothing changes.
+    Its payments are signed anew if it expired, and `renews` them while they are worth it; else they are given back. If
+    one of several spoiled it, each of them is signed anew by itself. A payment that cannot be signed now keeps the
+    transaction open; the others go on without it.
     """
-    row, order = expired.settlement, query.order
-    if order is None or not isinstance(row, Settlement) or row.payment is None:
-        raise AssertionError(f"{row.tx} is not the transaction of a payment.")
-    order = replace(order, attempt=row.payment.settlements.count())
+    row = failure.settlement
+    is_spoilt = len(row.to_pay) > 1 and failure.state == SettlementState.FAILED
+    payments = {one.pk: one for one in Payment.objects.filter(pk__in=[leg.payment_id for leg in row.to_pay])}
+    may_renew = renews and (is_spoilt or failure.state == SettlementState.EXPIRED)
+    again = [one for one in payments.values() if may_renew and is_worth_renewing(one)]
+    ended = sum(_give_back(payment, failure) for payment in payments.values() if payment not in again)
+    for group in [[one] for one in again] if is_spoilt else [again]:
+        ended += _sign_anew_each(group, failure, adapter)
+    return ended
+
+
+class _GoneOn(Enum):
+    """What has become of a transaction that goes on without payments."""
+
+    ENDED = "they were its last ones"
+    OPEN = "it has others"
+    TAKEN = "somebody else was faster"
+
+
+def _give_back(payment: Payment, failure: StateChange) -> int:
+    with transaction.atomic():
+        lock_agent(payment.agent_id)  # first, as a payment does
+        gone_on = _go_on_without([payment], failure)
+        if gone_on is not _GoneOn.TAKEN:
+            fail(payment, reason=failure.reason)
+    return int(gone_on is _GoneOn.ENDED)
+
+
+def _sign_anew_each(payments: Sequence[Payment], failure: StateChange, adapter: ChainAdapter) -> int:
+    """Sign payments anew together; if that cannot be, each by itself. Returns 1 if their transaction has ended."""
+    if not payments:
+        return 0
     try:
         with transaction.atomic():
             # Lock transactions before the signer, in the order of `payments.reconciling`, which avoids a deadlock.
-            if not change_states([expired]):
-                return 0
-            signed = sign_payment(row.chain, order, query.submitter, adapter)
-            create_settlement(signed, row.relayer, payment=row.payment)
+            gone_on = _go_on_without(payments, failure)
+            if gone_on is not _GoneOn.TAKEN:
+                sign_anew(payments, adapter, lambda: _turn_of(failure.settlement))
     except (ChainUnavailable, SignerUnavailable) as error:
-        log_once_a_minute(
-            log, logging.WARNING, "%s has expired, and is signed again later: %s", row.tx, error, about=row.chain
-        )
+        if len(payments) > 1:
+            return sum(_sign_anew_each([payment], failure, adapter) for payment in payments)
+        message, row = "%s has expired, and is signed again later: %s", failure.settlement
+        log_once_a_minute(log, logging.WARNING, message, row.tx, error, about=row.chain)
         return 0
-    with working_on(paymentId=row.payment_id, agentId=row.payment.agent_id):
-        log.warning("%s has expired; payment %s is signed again as %s", row.tx, row.payment_id, signed.tx)
-    return 1
+    return int(gone_on is _GoneOn.ENDED)
 
 
-def sign_payment(
-    chain: str, order: Order, submitter: Submitter, adapter: ChainAdapter, *, at: datetime | None = None
-) -> SignedTransaction:
-    """Sign a payment that was approved before, under the conditions of a new one. Call it in a database transaction.
+def _go_on_without(payments: Sequence[Payment], failure: StateChange) -> _GoneOn:
+    """Leave payments out of a transaction, which ends with its last one."""
+    read = failure.settlement
+    lock_states([read.tx])
+    (row,) = read_rows(Settlement.objects.filter(pk=read.tx))
+    ids = {payment.pk for payment in payments}
+    if row.state != read.state or not ids <= {leg.payment_id for leg in row.to_pay}:
+        return _GoneOn.TAKEN
+    if len(ids) < len(row.to_pay):
+        leave_out_legs([(row.tx, payment_id, failure.reason) for payment_id in ids])
+        return _GoneOn.OPEN
+    return _GoneOn.ENDED if change_states([replace(failure, settlement=row)]) else _GoneOn.TAKEN
 
-    `at`: the moment at which its validity begins; now if None.
+
+def _turn_of(row: TransactionRow) -> tuple[Relayer, Submitter]:
+    relayer = Relayer.objects.get(pk=row.relayer_id)
+    return relayer, Submitter(relayer.number, relayer.address, None)
+
+
+def sign_anew(
+    payments: Sequence[Payment],
+    adapter: ChainAdapter,
+    take_turn: Callable[[], tuple[Relayer, Submitter]],
+    *,
+    at: datetime | None = None,
+) -> list[Settlement]:
+    """Sign payments of one chain that were approved before, in as few transactions as they fit into.
+
+    The conditions are those of new payments; call it in a database transaction. `take_turn` gives the relayer of each
+    transaction, and its nonce; it is called once the signer's lock is shared: locked in the order of a payment, the two
+    never wait for each other. `at`: the moment at which their validity begins; now if None.
 
     Raises:
         ChainUnavailable: the chain is stopped, does not match the configuration, or its observed state is too old.
         SignerUnavailable: the policy signer is out of service.
     """
+    chain = payments[0].chain
     state, at = find_signable_chain(chain), at or utc_now()
-    payee = PayeeState.objects.filter(chain=chain, address=order.recipient).first()
-    fresh_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
-    payee_state = None if fresh_payee is None else fresh_payee.state
-    signed = adapter.preparer.prepare(PaymentPlan(order, submitter, state.state, local_signer(), payee_state), at)
-    if Settlement.objects.filter(pk=signed.tx).exists():
-        raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")
+    relayer, submitter = take_turn()
+    plan = TransactionPlan([_plan(one, adapter) for one in payments], submitter, state.state, local_signer())
+    by_id, signed = {one.escrow_id: one for one in payments}, []
+    for number, group in enumerate(adapter.preparer.divide(plan)):
+        if number:
+            relayer, submitter = take_turn()
+        made = adapter.preparer.prepare(replace(plan, payments=group, submitter=submitter), at)
+        if Settlement.objects.filter(pk=made.tx).exists():
+            raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")
+        carried = [by_id[one.order.escrow_id] for one in group]
+        signed.append(create_settlement(made, relayer, nonce=submitter.nonce, payments=carried))
+        for payment in carried:
+            with working_on(paymentId=payment.pk, agentId=payment.agent_id):
+                log.warning("Payment %s has expired or was skipped, and is signed again as %s", payment.pk, made.tx)
     return signed
+
+
+def _plan(payment: Payment, adapter: ChainAdapter) -> PaymentPlan:
+    order = order_of(payment)
+    if adapter.nonces is None:
+        order = replace(order, attempt=payment.settlements.count())
+    payee = PayeeState.objects.filter(chain=payment.chain, address=payment.recipient).first()
+    fresh_payee = if_fresh(payee, at=utc_now(), max_age=_max_age())
+    return PaymentPlan(order, None if fresh_payee is None else fresh_payee.state)
 
 
 def find_signable_chain(chain: str, *, moves_money: bool = True) -> ChainState:

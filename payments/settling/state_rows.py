@@ -1,10 +1,10 @@
 """Lock, change and record the states of many transactions at once: one statement for each kind of move."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from foundation.database import fetch_rows
+from foundation.database import fetch_rows, write_rows
 
 # Whatever locks several transactions locks them in the order of their ids: otherwise two processes could wait for each
 # other.
@@ -30,6 +30,22 @@ _WRITE = """
     INSERT INTO payments_transition (settlement_id, old, new, reason, created_at)
     SELECT tx, old, new, reason, %(now)s FROM changed
  RETURNING settlement_id
+"""
+_LEAVE_OUT = """
+    UPDATE payments_leg AS leg SET skipped = left_out.why, is_live = false
+      FROM unnest(%(txs)s::text[], %(payments)s::text[], %(whys)s::text[]) AS left_out (tx, payment_id, why)
+     WHERE leg.tx = left_out.tx AND leg.payment_id = left_out.payment_id
+"""
+_TAKE_IN = """
+    UPDATE payments_leg AS leg SET skipped = NULL, is_live = payments_is_live(settlement.state)
+      FROM payments_settlement AS settlement
+     WHERE settlement.tx = %(tx)s AND leg.tx = settlement.tx AND leg.payment_id = ANY(%(payments)s::text[])
+"""
+_LEAVE_OUT_ELSEWHERE = """
+    UPDATE payments_leg AS other SET skipped = left(own.tx || ' was included in its place.', 500), is_live = false
+      FROM payments_leg AS own
+     WHERE own.tx = ANY(%(txs)s::text[]) AND own.skipped IS NULL AND other.is_live AND other.tx <> own.tx
+       AND other.payment_id = own.payment_id AND other.is_void = own.is_void
 """
 _SETTLE = """
     WITH approved AS (
@@ -72,6 +88,24 @@ def write_states(changes: Sequence[StateWrite], now: datetime) -> set[str]:
         return set()
     columns = {one.name: [getattr(change, one.name) for change in changes] for one in fields(StateWrite)}
     return {tx for (tx,) in fetch_rows(_WRITE, {**columns, "now": now})}
+
+
+def leave_out_legs(legs: Sequence[tuple[str, str, str]]) -> None:
+    """Let transactions go on without payments: of each the transaction, the payment, and why. The former are locked."""
+    if legs:
+        txs, payments, whys = map(list, zip(*legs, strict=True))
+        write_rows(_LEAVE_OUT, {"txs": txs, "payments": payments, "whys": whys})
+
+
+def take_in_legs(tx: str, payments: Iterable[str]) -> None:
+    """Let a transaction go on with these payments of it, as it turns out. No other one may have them any more."""
+    write_rows(_TAKE_IN, {"tx": tx, "payments": list(payments)})
+
+
+def leave_out_elsewhere(txs: Sequence[str]) -> None:
+    """Let all other transactions go on without the payments of these."""
+    if txs:
+        write_rows(_LEAVE_OUT_ELSEWHERE, {"txs": list(txs)})
 
 
 def settle_approved(payments: Sequence[str], now: datetime) -> list[str]:

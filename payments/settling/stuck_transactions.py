@@ -18,9 +18,11 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from payments.deciding.signed_settlements import create_settlement
 from payments.lifecycle import SettlementState
-from payments.models import Settlement
+from payments.models import Payment, Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.relayers import has_key_of
+from payments.settling.state_rows import leave_out_legs
+from payments.settling.transaction_rows import TransactionRow, read_rows
 from payments.settling.transitions import StateChange, change_states
 
 log = logging.getLogger(__name__)
@@ -50,14 +52,16 @@ def raise_stuck_fees(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
         offered_at__isnull=False,
         changed_at__lt=now - timedelta(seconds=settings.STUCK_AFTER_S),
     )
-    rows = [row for row in stuck.select_related("relayer", "payment") if has_key_of(row.relayer, adapter)]
-    return sum(_replace(row, nonces, state) for row in rows)
+    relayers = {one.pk: one for one in Relayer.objects.filter(chain=chain) if has_key_of(one, adapter)}
+    rows = read_rows(stuck.filter(relayer__in=relayers))
+    return sum(_replace(row, relayers[row.relayer_id], nonces, state) for row in rows)
 
 
-def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) -> int:
-    submitter = Submitter(row.relayer.number, row.relayer.address, row.nonce)
+def _replace(row: TransactionRow, relayer: Relayer, nonces: NonceAdapter, state: Mapping[str, Any]) -> int:
+    submitter = Submitter(relayer.number, relayer.address, row.nonce)
     # From the newest one, which has the highest fee, even if an earlier one is open again after a reorganisation.
-    newest = row.relayer.settlement_set.filter(nonce=row.nonce, payment_id=row.payment_id)[0]
+    of_payment = Q(first_payment__in=[leg.payment_id for leg in row.legs]) if row.legs else Q(first_payment=None)
+    newest = relayer.settlement_set.filter(of_payment, nonce=row.nonce, is_void=row.is_void)[0]
     signed = nonces.raise_fee(bytes(newest.raw), submitter, state)
     if signed is None:
         log_once_a_minute(
@@ -70,6 +74,9 @@ def _replace(row: Settlement, nonces: NonceAdapter, state: Mapping[str, Any]) ->
             return 0
         # The contents are the same, and so is the deadline.
         signed = replace(signed, valid_until=row.valid_until)
-        create_settlement(signed, row.relayer, nonce=row.nonce, payment=row.payment, is_void=row.is_void)
+        carried = list(Payment.objects.filter(pk__in=[leg.payment_id for leg in row.legs]).order_by("pk"))
+        new = create_settlement(signed, relayer, nonce=row.nonce, payments=carried, is_void=row.is_void)
+        # What the replaced one goes on without, this one does, too.
+        leave_out_legs([(new.tx, leg.payment_id, leg.skipped) for leg in row.legs if leg.skipped is not None])
     log.warning("%s is stuck and replaced by %s, which has a higher fee", row.tx, signed.tx)
     return 1

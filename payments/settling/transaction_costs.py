@@ -1,24 +1,25 @@
 """Find out what transactions have cost in gas, in units of each chain's own coin.
 
 A transaction counts at the most that it was signed for (`most_cost`) until nodes have said what it really cost
-(`cost`). Nodes are asked once it has ended, and nothing else waits for their answer. A transaction that voids a
-payment, raises its fee or pays it again counts for the payment's agent; one that only fills a nonce counts for nobody.
-A transaction that somebody else submitted has cost us nothing.
+(`cost`). Nodes are asked once it has ended, and nothing else waits for their answer. Each payment of a transaction has
+a share of it, which counts for its agent, whether it was paid, voided or skipped; one that only fills a nonce counts
+for nobody. A transaction that somebody else submitted has cost us nothing.
 
 For what agents have used, see `payments.settling.agent_gas`; for what relayers have left, see
 `payments.settling.relayer_balances`.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
 from django.db.models import F, Q, QuerySet
 
-from chains.port import ChainAdapter, Submitter, TransactionQuery
+from chains.port import ChainAdapter, GasCost, Submitter, TransactionQuery
 from foundation.database import fetch_rows
+from foundation.kernel.money import EXACT
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from payments.lifecycle import ENDS, SettlementState
@@ -29,25 +30,41 @@ log = logging.getLogger(__name__)
 
 # After this, a cost that nodes do not tell, or contradict each other about, stays at the most that it can have been.
 GIVE_UP_AFTER = timedelta(minutes=10)
+# Of a coin: no chain counts in smaller units.
+_SMALLEST = Decimal("1e-18")
 _INCLUDED_ENDS = (SettlementState.FINAL, SettlementState.FAILED)
 
 # In one statement: the rows are locked in the order in which `transitions` locks them, and each cost is added once.
 _RECORD = """
     WITH told AS (SELECT * FROM unnest(%(txs)s::text[], %(costs)s::numeric[]) AS one (tx, cost)),
+    shares AS (
+        SELECT * FROM unnest(%(leg_txs)s::text[], %(leg_payments)s::text[], %(leg_costs)s::numeric[])
+               AS one (tx, payment_id, cost)
+    ),
     unknown AS (
         SELECT tx FROM payments_settlement WHERE tx = ANY(%(txs)s::text[]) AND cost IS NULL ORDER BY tx FOR UPDATE
     ),
     known AS (
         UPDATE payments_settlement AS known SET cost = told.cost FROM told JOIN unknown USING (tx)
-         WHERE known.tx = told.tx AND known.cost IS NULL RETURNING known.agent_id, known.chain, known.cost
+         WHERE known.tx = told.tx AND known.cost IS NULL RETURNING known.tx
+    ),
+    of_legs AS (
+        UPDATE payments_leg AS leg SET cost = shares.cost FROM shares JOIN known USING (tx)
+         WHERE leg.tx = shares.tx AND leg.payment_id = shares.payment_id
+     RETURNING leg.agent_id, leg.chain, leg.cost
     ),
     used AS (
         INSERT INTO payments_agentgas AS gas (agent_id, chain, hour, cost)
-        SELECT agent_id, chain, %(hour)s, sum(cost) FROM known WHERE agent_id IS NOT NULL
+        SELECT agent_id, chain, %(hour)s, sum(cost) FROM of_legs
          GROUP BY agent_id, chain HAVING sum(cost) > 0 ORDER BY agent_id, chain
             ON CONFLICT (agent_id, chain, hour) DO UPDATE SET cost = gas.cost + EXCLUDED.cost
     )
     SELECT count(*) FROM known
+"""
+_FIND_LEGS = """
+    SELECT leg.tx, leg.payment_id, payment.escrow_id
+      FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
+     WHERE leg.tx = ANY(%(txs)s::text[]) ORDER BY leg.tx, leg.payment_id
 """
 
 
@@ -77,7 +94,7 @@ class _Ended(NamedTuple):
             self.tx,
             bytes(self.raw),
             Submitter(self.relayer__number, self.relayer__address, self.nonce),
-            None,
+            [],
             self.block_number if self.is_included else None,
             self.block_hash,
             most_cost=self.most_cost,
@@ -98,21 +115,43 @@ def read_costs(chain: str, adapter: ChainAdapter) -> int:
     for start in range(0, len(ended), BATCH_SIZE):
         rows = ended[start : start + BATCH_SIZE]
         # Without nonces, an expired transaction is proven to be in no block.
-        costs = {row.tx: Decimal(0) for row in rows if row.nonce is None and not row.is_included}
+        costs = {row.tx: GasCost(Decimal(0)) for row in rows if row.nonce is None and not row.is_included}
         queries = [row.query for row in rows if row.tx not in costs]
         costs |= adapter.prover.find_costs(queries, finality) if queries else {}
         recorded += record_costs(_assume_overdue(chain, rows, costs) | costs)
     return recorded
 
 
-def record_costs(costs: Mapping[str, Decimal]) -> int:
+def record_costs(costs: Mapping[str, GasCost]) -> int:
     """Record the costs of transactions (by id), and add them to their agents' use; each is added once."""
     if not costs:
         return 0
     hour = utc_now().replace(minute=0, second=0, microsecond=0)
     txs = sorted(costs)
-    ((count,),) = fetch_rows(_RECORD, {"txs": txs, "costs": [costs[tx] for tx in txs], "hour": hour})
+    shares = list(_share(costs))
+    told = {
+        "txs": txs,
+        "costs": [costs[tx].total for tx in txs],
+        "leg_txs": [tx for tx, _, _ in shares],
+        "leg_payments": [payment_id for _, payment_id, _ in shares],
+        "leg_costs": [cost for _, _, cost in shares],
+        "hour": hour,
+    }
+    ((count,),) = fetch_rows(_RECORD, told)
     return int(count)
+
+
+def _share(costs: Mapping[str, GasCost]) -> Iterator[tuple[str, str, Decimal]]:
+    """Yield the share of each leg: transaction, payment, cost. Together they are the cost of the transaction."""
+    legs: dict[str, list[tuple[str, str]]] = {}
+    for tx, *ids in fetch_rows(_FIND_LEGS, {"txs": list(costs)}):
+        legs.setdefault(tx, []).append((ids[0], ids[1]))
+    for tx, carried in legs.items():
+        cost = costs[tx]
+        equal = EXACT.divide(cost.total, Decimal(len(carried))).quantize(_SMALLEST, ROUND_FLOOR)
+        shares = {payment_id: cost.of_orders.get(escrow_id, equal) for payment_id, escrow_id in carried}
+        shares[carried[0][0]] += cost.total - sum(shares.values())
+        yield from ((tx, payment_id, share) for payment_id, share in shares.items())
 
 
 def _find_without_cost(chain: str) -> QuerySet[Settlement]:
@@ -122,7 +161,7 @@ def _find_without_cost(chain: str) -> QuerySet[Settlement]:
     return ended.filter(is_over).order_by("changed_at")
 
 
-def _assume_overdue(chain: str, rows: Sequence[_Ended], costs: Mapping[str, Decimal]) -> dict[str, Decimal]:
+def _assume_overdue(chain: str, rows: Sequence[_Ended], costs: Mapping[str, GasCost]) -> dict[str, GasCost]:
     """Assume a cost where nodes gave none for too long: the most it was signed for, if it was included.
 
     One that was not included cost nothing if another transaction was included at its nonce; otherwise it may still be
@@ -135,9 +174,9 @@ def _assume_overdue(chain: str, rows: Sequence[_Ended], costs: Mapping[str, Deci
             continue
         log_once_a_minute(log, logging.WARNING, "%s: nodes do not agree on what %s has cost", chain, row.tx)
         if row.is_included:
-            assumed[row.tx] = row.most_cost
+            assumed[row.tx] = GasCost(row.most_cost)
         elif _has_been_displaced(row):
-            assumed[row.tx] = Decimal(0)
+            assumed[row.tx] = GasCost(Decimal(0))
     return assumed
 
 

@@ -1,17 +1,13 @@
-"""Transactions as they are followed: as plain rows, in the chains' own terms, and what they are still to do.
+"""Transactions as they are followed: as plain rows, in the chains' own terms, and what they are still to do."""
 
-To make objects of the ORM takes longer than all else of following them.
-"""
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeAlias
 
 from django.db.models import QuerySet
 
 from chains.port import AuthorizedBy, Finality, Order, Submitter, TransactionQuery
+from foundation.database import fetch_rows
 from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement
@@ -20,14 +16,16 @@ from payments.models import Payment, Settlement
 BATCH_SIZE = 200
 
 _OWN = (
-    "tx", "payment_id", "chain", "relayer_id", "is_void", "nonce", "raw", "valid_until", "valid_until_height",
-    "valid_from_block", "state", "block_number", "block_hash", "changed_at", "most_cost", "shared_tx",
+    "tx", "chain", "relayer_id", "is_void", "nonce", "raw", "valid_until", "valid_until_height", "valid_from_block",
+    "state", "block_number", "block_hash", "changed_at", "most_cost",
 )  # fmt: skip
 _OF_RELAYER = ("relayer__number", "relayer__address")
-_OF_PAYMENT = (
-    "payment__agent_id", "payment__status", "payment__escrow_id", "payment__asset", "payment__amount",
-    "payment__recipient", "payment__authorizer", "payment__authorized_token",
-)  # fmt: skip
+_READ_LEGS = """
+    SELECT leg.tx, leg.payment_id, leg.agent_id, leg.is_void, leg.skipped, payment.status, payment.escrow_id, payment.asset,
+           payment.amount, payment.recipient, payment.authorizer, payment.authorized_token
+      FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
+     WHERE leg.tx = ANY(%(txs)s::text[]) ORDER BY leg.payment_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,13 @@ class RelayerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentRow:
-    """The payment of a transaction."""
+class LegRow:
+    """A `Leg` as it was read, with its payment. `skipped`: why its transaction goes on without it, if it does."""
 
+    payment_id: str
     agent_id: str
+    is_void: bool
+    skipped: str | None
     status: str
     escrow_id: str
     asset: str
@@ -51,15 +52,21 @@ class PaymentRow:
     authorizer: str | None
     authorized_token: str | None
 
+    @property
+    def is_given_back(self) -> bool:
+        return self.status == PaymentStatus.FAILED
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """A `Settlement` as it was read, by the same names."""
+    """A `Settlement` as it was read, by the same names, with its relayer and its legs.
+
+    Everything is decided by these: to make objects of the ORM takes longer than all else of following transactions.
+    """
 
     relayer: RelayerRow
-    payment: PaymentRow | None
+    legs: tuple[LegRow, ...]
     tx: str
-    payment_id: str | None
     chain: str
     relayer_id: int
     is_void: bool
@@ -73,44 +80,34 @@ class TransactionRow:
     block_hash: str
     changed_at: datetime
     most_cost: Decimal | None
-    shared_tx: str | None
-
-    @property
-    def pk(self) -> str:
-        return self.tx
-
-    @property
-    def chain_tx(self) -> str:
-        """The chain's own id: see `Settlement.chain_tx`."""
-        return self.shared_tx or self.tx
 
     @property
     def pays(self) -> bool:
-        """Whether it was made to pay: see `Settlement.pays`."""
-        return self.payment_id is not None and not self.is_void
+        """Whether it was made to pay: it neither fills a nonce nor voids."""
+        return any(not leg.is_void for leg in self.legs)
+
+    @property
+    def to_pay(self) -> list[LegRow]:
+        """The legs that it is still to pay: it goes on with them, and their payments were not given back."""
+        return [leg for leg in self.legs if not leg.is_void and leg.skipped is None and not leg.is_given_back]
 
 
-# What is decided of a transaction is decided in the same way, however it was read.
-AnyTransaction: TypeAlias = Settlement | TransactionRow
+def read_rows(found: QuerySet[Settlement]) -> list[TransactionRow]:
+    """Read the transactions of a query, in its order, with their legs."""
+    own, rows = len(_OWN), list(found.values_list(*_OWN, *_OF_RELAYER))
+    legs: dict[str, list[LegRow]] = {}
+    for tx, *columns in fetch_rows(_READ_LEGS, {"txs": [row[0] for row in rows]}) if rows else ():
+        legs.setdefault(tx, []).append(LegRow(*columns))
+    return [TransactionRow(RelayerRow(*row[own:]), tuple(legs.get(row[0], ())), *row[:own]) for row in rows]
 
 
-def read_rows(found: QuerySet[Settlement]) -> Iterator[TransactionRow]:
-    """Read the transactions of a query, in its order."""
-    own, of_relayer = len(_OWN), len(_OWN) + len(_OF_RELAYER)
-    for columns in found.values_list(*_OWN, *_OF_RELAYER, *_OF_PAYMENT):
-        payment = None if columns[1] is None else PaymentRow(*columns[of_relayer:])
-        yield TransactionRow(RelayerRow(*columns[own:of_relayer]), payment, *columns[:own])
-
-
-def query_of(row: AnyTransaction) -> TransactionQuery:
-    """Describe a settlement, with its relayer and payment, so that a chain can look for it."""
-    submitter = Submitter(row.relayer.number, row.relayer.address, row.nonce)
-    order = order_of(row.payment) if row.payment is not None and is_to_pay(row) else None
+def query_of(row: TransactionRow) -> TransactionQuery:
+    """Describe a settlement, with its relayer and what it is still to pay, so that a chain can look for it."""
     return TransactionQuery(
-        row.chain_tx,
-        bytes(row.raw),
-        submitter,
-        order,
+        row.tx,
+        row.raw,
+        Submitter(row.relayer.number, row.relayer.address, row.nonce),
+        [order_of(leg) for leg in row.to_pay],
         row.block_number,
         row.block_hash,
         row.valid_until_height,
@@ -119,7 +116,7 @@ def query_of(row: AnyTransaction) -> TransactionQuery:
     )
 
 
-def order_of(payment: Payment | PaymentRow) -> Order:
+def order_of(payment: Payment | LegRow) -> Order:
     """Describe a payment so that its chain can pay it."""
     by = None
     if payment.authorizer is not None and payment.authorized_token is not None:
@@ -127,27 +124,23 @@ def order_of(payment: Payment | PaymentRow) -> Order:
     return Order(payment.escrow_id, Asset(payment.asset), payment.amount, payment.recipient, authorized_by=by)
 
 
-def is_past_deadline(row: AnyTransaction, finality: Finality) -> bool:
+def is_past_deadline(row: TransactionRow, finality: Finality) -> bool:
     """Tell whether the chain's final block is past the deadline of a transaction."""
     is_past = row.valid_until is not None and finality.time > row.valid_until
     return is_past or (row.valid_until_height is not None and finality.height > row.valid_until_height)
 
 
-def is_to_pay(row: AnyTransaction) -> bool:
-    """Tell whether a transaction is still to pay: it was made for that, and its payment was not given back."""
-    return row.pays and row.payment is not None and row.payment.status != PaymentStatus.FAILED
-
-
-def is_superseded(row: AnyTransaction) -> bool:
-    """Tell whether its payment goes on without it, or is over: then its inclusion changes nothing more.
+def is_superseded(row: TransactionRow) -> bool:
+    """Tell whether its payments go on without it, or are over: then its inclusion changes nothing more.
 
     On a chain without nonces, the search of the escrow's history notices such an inclusion.
     """
-    if not row.pays or row.payment is None or row.nonce is None:
+    if not row.pays or row.nonce is None:
         return is_given_back(row)
-    return row.payment.status != PaymentStatus.APPROVED or row.state == SettlementState.EXPIRED
+    is_wanted = any(leg.status == PaymentStatus.APPROVED for leg in row.to_pay)
+    return not is_wanted or row.state == SettlementState.EXPIRED
 
 
-def is_given_back(row: AnyTransaction) -> bool:
-    """Tell whether it was made for a payment that has failed already."""
-    return row.pays and not is_to_pay(row)
+def is_given_back(row: TransactionRow) -> bool:
+    """Tell whether it was made for payments all of which have failed already."""
+    return row.pays and all(leg.is_given_back for leg in row.legs)

@@ -6,7 +6,7 @@ A change is made only to rows that are still in the state in which they were rea
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -17,11 +17,18 @@ from foundation.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
-from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
+from payments.lifecycle import LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer
 from payments.settling.progress import log_changes, log_settled, tally_changes, tally_ends, trace_ends
-from payments.settling.state_rows import StateWrite, lock_states, settle_approved, write_states
-from payments.settling.transaction_rows import AnyTransaction
+from payments.settling.state_rows import (
+    StateWrite,
+    leave_out_elsewhere,
+    leave_out_legs,
+    lock_states,
+    settle_approved,
+    write_states,
+)
+from payments.settling.transaction_rows import LegRow, TransactionRow
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
@@ -33,16 +40,28 @@ class StateChange:
     """A settlement as it was read, and its next state; the block is the one in which it was seen, if any.
 
     `displaces`: the open transaction, as it was read, in whose place this one was included. It ends with this change or
-    not at all. `needs_resending`: its bytes are sent to the nodes again at once.
+    not at all. `needs_resending`: its bytes are sent to the nodes again at once. `skipped`: by the escrow ids of the
+    payments that the transaction is final without, why.
     """
 
-    settlement: AnyTransaction
+    settlement: TransactionRow
     state: SettlementState
     reason: str = ""
     block_number: int | None = None
     block_hash: str = ""
     needs_resending: bool = False
-    displaces: AnyTransaction | None = None
+    displaces: TransactionRow | None = None
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paid(self) -> list[LegRow]:
+        """The legs that the transaction has paid, if it is final now."""
+        return [leg for leg in self.settlement.to_pay if leg.escrow_id not in self.skipped]
+
+    @property
+    def is_revived(self) -> bool:
+        """Whether the transaction had ended without paying, as it seemed."""
+        return self.settlement.state not in LIVE_STATES and self.state in LIVE_STATES
 
     @property
     def changes(self) -> Sequence["StateChange"]:
@@ -70,8 +89,13 @@ def change_states(wanted: Sequence[StateChange], now: datetime | None = None) ->
     with transaction.atomic():
         if any(one.displaces for one in wanted):
             wanted = _displace(wanted, now)
+        leave_out_elsewhere([one.settlement.tx for one in wanted if one.is_revived])
         written = write_states([_row_of(one) for one in wanted], now)
-        won = [one for one in wanted if one.settlement.pk in written]
+        won = [one for one in wanted if one.settlement.tx in written]
+        leave_out_legs([
+            (one.settlement.tx, leg.payment_id, one.skipped[leg.escrow_id])
+            for one in won for leg in one.settlement.to_pay if leg.escrow_id in one.skipped
+        ])
         made = [change for one in won for change in one.changes]
         _deduct_from_spendable(made)
         moved = [(one.settlement, one.state) for one in made if one.state != one.settlement.state]
@@ -84,44 +108,38 @@ def settle(wanted: Sequence[StateChange], now: datetime | None = None) -> int:
     """End transactions as `final` and their payments as settled, with those they displace; returns how many ended."""
     now = now or utc_now()
     with transaction.atomic():
-        won = [one.settlement for one in change_states(wanted, now)]
-        for row in won:
+        won = change_states(wanted, now)
+        paid = {leg.payment_id: (one.settlement, leg) for one in won for leg in one.paid}
+        for row, leg in paid.values():
             if row.state == SettlementState.EXPIRED:  # as it was read
                 log.critical(
                     "%s was included, although all nodes had said that it could not be: look at %s",
                     row.tx,
-                    row.payment_id,
-                    extra={"paymentId": row.payment_id},
+                    leg.payment_id,
+                    extra={"paymentId": leg.payment_id},
                 )
-        tx_of = {str(row.payment_id): row.chain_tx for row in won if row.pays}
-        settled = settle_approved(list(tx_of), now)
-        _queue_webhooks({payment_id: tx_of[payment_id] for payment_id in settled}, PaymentStatus.SETTLED, now)
-        chain_of = {str(row.payment_id): row.chain for row in won}
-        settled_on = {payment_id: chain_of[payment_id] for payment_id in settled}
-        tally_ends(settled_on, PaymentStatus.SETTLED, now)
-        log_settled([row for row in won if row.pays and row.payment_id in settled_on])
+        settled = settle_approved(list(paid), now)
+        _queue_webhooks({payment_id: paid[payment_id][0].tx for payment_id in settled}, PaymentStatus.SETTLED, now)
+        tally_ends({payment_id: paid[payment_id][0].chain for payment_id in settled}, PaymentStatus.SETTLED, now)
+        log_settled([paid[payment_id] for payment_id in settled])
         trace_ends(settled)
     return len(won)
 
 
-def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now: datetime | None = None) -> int:
+def fail(payment: Payment, *, reason: str, now: datetime | None = None) -> int:
     """End a payment as failed and give its amount back: to the balance now, to the windows by its original time.
 
-    Call it only once it is proven that the chain cannot pay it any more. `ended`: the change of its transaction that
-    goes with it. Returns 1 if the payment ended here, 0 if another process was faster.
+    Call it only once it is proven that the chain cannot pay it any more. Returns 1 if the payment ended here, 0 if
+    another process was faster.
     """
     with transaction.atomic():
         agent = lock_agent(payment.agent_id)
         # Not before: what was decided while this waited for the lock comes first.
         now = now or utc_now()
-        if ended is not None and not change_states([ended], now):
-            return 0
         changed = Payment.objects.filter(pk=payment.pk, status=PaymentStatus.APPROVED).update(
             status=PaymentStatus.FAILED, failed_at=now, failure_reason=reason
         )
         if changed != 1:
-            if ended is not None:
-                raise AssertionError(f"{payment.pk} came to an end before its transaction {ended.settlement.tx} did.")
             return 0
         move_balance(
             agent,
@@ -135,7 +153,7 @@ def fail(payment: Payment, *, reason: str, ended: StateChange | None = None, now
         )
         # One that its payee was to take has no transaction.
         last = payment.settlements.filter(is_void=False).order_by("-created_at").first()
-        _queue_webhooks({payment.pk: None if last is None else last.chain_tx}, PaymentStatus.FAILED, now)
+        _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
         tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
         trace_ends([payment.pk])
     ids = {"paymentId": payment.pk, "agentId": payment.agent_id, "state": PaymentStatus.FAILED.value}
@@ -148,15 +166,15 @@ def _displace(wanted: Sequence[StateChange], now: datetime) -> list[StateChange]
 
     At most one transaction that pays, and one of a nonce, is live at any time.
     """
-    states = lock_states([change.settlement.pk for one in wanted for change in one.changes])
-    won = [one for one in wanted if all(states.get(c.settlement.pk) == c.settlement.state for c in one.changes)]
+    states = lock_states([change.settlement.tx for one in wanted for change in one.changes])
+    won = [one for one in wanted if all(states.get(c.settlement.tx) == c.settlement.state for c in one.changes)]
     write_states([_row_of(change) for one in won for change in one.changes if change is not one], now)
     return won
 
 
 def _row_of(one: StateChange) -> StateWrite:
     row = one.settlement
-    return StateWrite(row.pk, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
+    return StateWrite(row.tx, row.state, one.state, one.reason, one.block_number, one.block_hash, one.needs_resending)
 
 
 def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:

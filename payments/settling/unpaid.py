@@ -4,38 +4,36 @@ That a transaction reverted, or that its nonce is used, proves nothing of the pa
 relayer's key can submit the same signed payment once more. So money is given back in one of two ways only. The quick
 one: the escrow marks the id as void, for which both keys sign. The other one: the chain's final time is past the
 deadline of every signature that was ever given for the payment, and the escrow says that it is unpaid. All nodes must
-say so (`Finality.time_by_all`). A payment whose transactions only expired is signed again, for an hour. Source:
-docs/architecture.md.
+say so (`Finality.time_by_all`). A payment whose transactions only expired is signed again, for an hour, together with
+others; one that the others of its transaction were paid without, at once and by itself. Source: docs/architecture.md.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
 
-from chains.port import ChainAdapter, ChainUnavailable, Fate, Finality, PaymentFate, SignerUnavailable
+from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentFate, SignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
-from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import Payment, Settlement
+from payments.lifecycle import LIVE_STATES, PaymentStatus, SettlementState
+from payments.models import Leg, Payment, Settlement
 from payments.settling.next_states import EXPIRED_REASON
 from payments.settling.nonces import assign_nonce
-from payments.settling.renewal import WORTH_RENEWING, find_signable_chain, is_worth_renewing, sign_payment
-from payments.settling.transaction_rows import BATCH_SIZE, order_of, query_of
+from payments.settling.renewal import WORTH_RENEWING, find_signable_chain, is_worth_renewing, sign_anew
+from payments.settling.transaction_rows import BATCH_SIZE, order_of, query_of, read_rows
 from payments.settling.transitions import fail
 from policy.operations import lock_agent
 from policy.signer import local_signer
 
 log = logging.getLogger(__name__)
-
-_LIVE = (*OPEN_STATES, SettlementState.FINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,21 @@ class UnpaidPayment:
     """A payment that no open transaction pays. `deadline` is the latest that was ever signed for it.
 
     `is_abandoned`: one of its transactions reverted, lost its nonce, or was to void it; it is not signed again.
-    `is_void_tried`: a void is in flight, succeeded, or was refused by the escrow; then no other one is tried. A void
-    whose nonce was used by another transaction never reached the escrow.
+    `is_skipped`: one of them, which is final, has paid others without it. `is_void_tried`: a void is in flight,
+    succeeded, or was refused by the escrow; then no other one is tried. A void whose nonce was used by another
+    transaction never reached the escrow.
     """
 
     payment: Payment
     deadline: datetime
     is_abandoned: bool
+    is_skipped: bool
     is_void_tried: bool
+
+    def may_be_signed(self, finality: Finality) -> bool:
+        """Tell whether it may be signed again, once it is proven to be unpaid."""
+        is_due = self.is_skipped or finality.time > self.deadline
+        return is_due and not self.is_abandoned and is_worth_renewing(self.payment)
 
 
 def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
@@ -65,68 +70,87 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     finality = adapter.follower.find_finality()
     # Payments that only wait must not fill the batch.
     found = [_read(one) for one in _find_unpaid(chain).filter(_is_to_be_resolved(finality))[:BATCH_SIZE]]
-    past_deadline = [one for one in found if finality.time > one.deadline]
+    to_prove = [one for one in found if finality.time > one.deadline or one.may_be_signed(finality)]
     for one in found:
-        if one not in past_deadline:
+        if one not in to_prove:
             with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
-                _try(_void, one.payment, adapter)
-    return _renew_or_give_back(past_deadline, finality, adapter)
+                _try(partial(_void, one.payment, adapter), one.payment)
+    return _sign_or_give_back(to_prove, finality, adapter)
 
 
 def _is_to_be_resolved(finality: Finality) -> Q:
     is_to_be_given_back = Q(deadline__lt=finality.time_by_all)
-    is_to_be_renewed = Q(deadline__lt=finality.time, is_abandoned=False, created_at__gt=utc_now() - WORTH_RENEWING)
-    return is_to_be_given_back | is_to_be_renewed | Q(is_abandoned=True, is_void_tried=False)
+    is_young = Q(is_abandoned=False, created_at__gt=utc_now() - WORTH_RENEWING)
+    is_to_be_signed = is_young & (Q(deadline__lt=finality.time) | Q(is_skipped=True))
+    return is_to_be_given_back | is_to_be_signed | Q(is_abandoned=True, is_void_tried=False)
 
 
 def _find_unpaid(chain: str) -> QuerySet[Any]:
     """Find the payments without an open transaction, oldest first, annotated with the fields of `UnpaidPayment`."""
-    rows = Settlement.objects.filter(payment=OuterRef("pk"))
+    legs = Leg.objects.filter(payment=OuterRef("pk"))
     # Those that their payees take never have one: `payments.settling.expired_authorizations`.
     approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED, authorized_until=None)
-    found = approved.filter(~Exists(rows.filter(is_void=False, state__in=_LIVE))).annotate(
-        deadline=Max("settlements__valid_until", filter=Q(settlements__is_void=False)),
-        is_abandoned=Exists(rows.filter(Q(is_void=True) | Q(state=SettlementState.FAILED))),
-        is_void_tried=Exists(rows.filter(is_void=True, state__in=(*_LIVE, SettlementState.FAILED))),
+    # Each looked up by itself: joined, the planner may read all that was ever settled.
+    deadlines = legs.filter(is_void=False).order_by().values("payment").annotate(latest=Max("settlement__valid_until"))
+    has_reached_escrow = Q(settlement__state__in=(*LIVE_STATES, SettlementState.FAILED))
+    found = approved.filter(~Exists(legs.filter(is_void=False, is_live=True))).annotate(
+        deadline=Subquery(deadlines.values("latest")),
+        is_abandoned=Exists(legs.filter(Q(is_void=True) | Q(settlement__state=SettlementState.FAILED, skipped=None))),
+        is_skipped=Exists(legs.filter(skipped__isnull=False, is_void=False, settlement__state=SettlementState.FINAL)),
+        is_void_tried=Exists(legs.filter(has_reached_escrow, is_void=True)),
     )
     return found.order_by("pk")
 
 
 def _read(found: Any) -> UnpaidPayment:
-    return UnpaidPayment(found, found.deadline, found.is_abandoned, found.is_void_tried)
+    return UnpaidPayment(found, found.deadline, found.is_abandoned, found.is_skipped, found.is_void_tried)
 
 
-def _renew_or_give_back(past_deadline: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter) -> int:
-    """Sign again or give back the payments which, past every deadline, the escrow says are unpaid.
+def _sign_or_give_back(to_prove: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter) -> int:
+    """Sign again or give back the payments which, past every deadline or skipped, the escrow says are unpaid.
 
     The escrow is asked as of the very block by which their deadlines are past: in an earlier block, somebody may still
     have paid them. Returns how many were given back.
     """
-    newest = [one.payment.settlements.filter(is_void=False).latest("created_at") for one in past_deadline]
-    fates = adapter.prover.find_fates([query_of(row) for row in newest], finality) if newest else {}
-    given_back = 0
-    for one, row in zip(past_deadline, newest, strict=True):
+    fates = _find_fates(to_prove, finality, adapter) if to_prove else {}
+    given_back, together = 0, []
+    for one in to_prove:
         with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
-            given_back += _end(one, fates[row.tx], finality, adapter)
+            if fates[one.payment.escrow_id] is not PaymentFate.UNPAID:
+                message = "Payment %s is not unpaid: its escrow's history will tell what it is"
+                log_once_a_minute(log, logging.WARNING, message, one.payment, about=one.payment.pk)
+            elif not one.may_be_signed(finality):
+                given_back += _give_back(one.payment, finality)
+            elif one.is_skipped:
+                _sign_each([one.payment], finality, adapter)
+            else:
+                together.append(one.payment)
+    if together:
+        _sign_each(together, finality, adapter)
     return given_back
 
 
-def _end(one: UnpaidPayment, fate: Fate, finality: Finality, adapter: ChainAdapter) -> int:
-    if fate.payment is not PaymentFate.UNPAID:
-        message = "Payment %s is not unpaid: its escrow's history will tell what it is"
-        log_once_a_minute(log, logging.WARNING, message, one.payment, about=one.payment.pk)
-    elif one.is_abandoned or not is_worth_renewing(one.payment):
-        return _give_back(one.payment, finality)
-    else:
-        _try(partial(_renew, finality=finality), one.payment, adapter)
-    return 0
+def _find_fates(
+    unpaid: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter
+) -> dict[str, PaymentFate]:
+    """Ask for the fate of payments in the escrow that their newest transactions were signed for, by escrow id."""
+    newest = Leg.objects.filter(payment=OuterRef("pk"), is_void=False).order_by("-settlement__created_at")
+    payments = Payment.objects.filter(pk__in=[one.payment.pk for one in unpaid])
+    txs = dict(payments.values_list("pk", Subquery(newest.values("settlement")[:1])))
+    rows = {row.tx: row for row in read_rows(Settlement.objects.filter(pk__in=set(txs.values())))}
+    by_tx: dict[str, list[Payment]] = {}
+    for one in unpaid:
+        by_tx.setdefault(txs[one.payment.pk], []).append(one.payment)
+    queries = [replace(query_of(rows[tx]), orders=[order_of(one) for one in carried]) for tx, carried in by_tx.items()]
+    fates = adapter.prover.find_fates(queries, finality)
+    return {escrow_id: fate for one in fates.values() for escrow_id, fate in one.payments.items()}
 
 
 def _give_back(payment: Payment, finality: Finality) -> int:
     with transaction.atomic():
         # The agent is locked first, as a payment does.
         lock_agent(payment.agent_id)
-        unpaid = _lock(payment)
+        (unpaid,) = _lock([payment]) or (None,)
         if unpaid is None or finality.time_by_all <= unpaid.deadline:
             return 0
         failed = payment.settlements.filter(is_void=False, state=SettlementState.FAILED).order_by("-created_at").first()
@@ -138,7 +162,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
     if adapter.nonces is None:
         raise AssertionError("Only an escrow that counts payments can void one.")
     with transaction.atomic():
-        unpaid = _lock(payment)
+        (unpaid,) = _lock([payment]) or (None,)
         if unpaid is None or unpaid.is_void_tried:
             return
         signed_before = payment.settlements.filter(is_void=False)
@@ -148,35 +172,40 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         state = find_signable_chain(payment.chain, moves_money=False)
         relayer, submitter = assign_nonce(payment.chain)
         signed = adapter.nonces.prepare_void(payment.escrow_id, submitter, state.state, local_signer())
-        create_settlement(signed, relayer, nonce=submitter.nonce, payment=payment, is_void=True)
+        create_settlement(signed, relayer, nonce=submitter.nonce, payments=[payment], is_void=True)
     log.warning("Payment %s was not made and is voided by %s", payment, signed.tx)
 
 
-def _renew(payment: Payment, adapter: ChainAdapter, *, finality: Finality) -> None:
+def _sign_each(payments: Sequence[Payment], finality: Finality, adapter: ChainAdapter) -> None:
+    """Sign payments again together; if that cannot be, each by itself, so that none holds the others up."""
+    is_done = _try(partial(_sign, payments, finality, adapter), payments[0])
+    if not is_done and len(payments) > 1:
+        for payment in payments:
+            _try(partial(_sign, [payment], finality, adapter), payment)
+
+
+def _sign(payments: Sequence[Payment], finality: Finality, adapter: ChainAdapter) -> None:
     with transaction.atomic():
-        unpaid = _lock(payment)
-        if unpaid is None or unpaid.is_abandoned:
-            return
-        # Locked before the relayer, as a payment does: otherwise the two could wait for each other.
-        find_signable_chain(payment.chain)
-        relayer, submitter = assign_nonce(payment.chain)
-        # By the chain's clock if it is ahead of ours: otherwise it would be late there as soon as it is signed.
-        signed = sign_payment(payment.chain, order_of(payment), submitter, adapter, at=max(utc_now(), finality.time))
-        create_settlement(signed, relayer, nonce=submitter.nonce, payment=payment)
-    log.warning("Payment %s has expired and is signed again as %s", payment, signed.tx)
+        unpaid = [one.payment for one in _lock(payments) if one.may_be_signed(finality)]
+        if unpaid:
+            # By the chain's clock if it is ahead of ours: otherwise it would be late there as soon as it is signed.
+            at = max(utc_now(), finality.time)
+            sign_anew(unpaid, adapter, lambda: assign_nonce(unpaid[0].chain), at=at)
 
 
-def _lock(payment: Payment) -> UnpaidPayment | None:
-    """Lock a payment and read it again; None: it has ended, or an open transaction pays it."""
-    Payment.objects.select_for_update(no_key=True).get(pk=payment.pk)
-    found = _find_unpaid(payment.chain).filter(pk=payment.pk).first()
-    return None if found is None else _read(found)
+def _lock(payments: Sequence[Payment]) -> list[UnpaidPayment]:
+    """Lock payments, and read again those that have not ended and that no open transaction pays."""
+    ids = [payment.pk for payment in payments]
+    list(Payment.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk"))
+    return [_read(one) for one in _find_unpaid(payments[0].chain).filter(pk__in=ids)]
 
 
-def _try(act: Callable[[Payment, ChainAdapter], None], payment: Payment, adapter: ChainAdapter) -> None:
+def _try(act: Callable[[], None], payment: Payment) -> bool:
     try:
-        act(payment, adapter)
+        act()
     except (ChainUnavailable, SignerUnavailable) as error:
         log_once_a_minute(
             log, logging.WARNING, "Payment %s will be resolved later: %s", payment, error, about=payment.chain
         )
+        return False
+    return True

@@ -3,7 +3,7 @@
 --
 -- A function, because its plan is kept by the session: to plan this takes ten times as long as to run it. Such a plan may have
 -- been made while the tables were nearly empty: it shall look each payment up all the same.
--- A transaction that makes several payments is shown with the chain's own id by each of them: see `Settlement.chain_tx`.
+-- A transaction that makes several payments is shown by each of them; where it went on without this one, it has failed to pay it.
 --
 -- Releases until 0.2 call `payments_state(text)`, which stays in the databases that they made.
 CREATE OR REPLACE FUNCTION payments_states(p_payments text[]) RETURNS TABLE (
@@ -20,10 +20,11 @@ BEGIN
     SELECT p.id::text, p.status::text, e.amount::text, p.asset::text, p.service_id::text, e.policy_revision,
            e.explanation_json::json ->> 'spentToday', p.created_at, p.agent_id::text, p.chain || ':' || p.recipient,
            e.reason, e.metadata_json, p.entry_id::text, p.settled_at, p.failed_at, p.failure_reason::text,
-           COALESCE(s.shared_tx, s.tx)::text, s.state::text, s.created_at
+           s.tx::text, CASE WHEN l.skipped IS NULL THEN s.state ELSE 'failed' END::text, s.created_at
       FROM payments_payment p
       JOIN ledger_logentry e ON e.id = p.entry_id
-      LEFT JOIN payments_settlement s ON s.payment_id = p.id AND NOT s.is_void
+      LEFT JOIN payments_leg l ON l.payment_id = p.id AND NOT l.is_void
+      LEFT JOIN payments_settlement s ON s.tx = l.tx
      WHERE p.id = ANY (p_payments)
      ORDER BY p.id DESC, s.created_at DESC, s.tx DESC;
 END $$;

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from chains.port import PaymentPlan, Submitter
+from chains.port import Submitter, TransactionPlan
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.deciding.escrow_ids import key_hash
@@ -36,7 +36,7 @@ def sign_again(payment: Payment, amount: str) -> str:
     state = ChainState.objects.get(chain=LOCALNET).state
     submitter = Submitter(relayer.number, relayer.address, 0)
     return calldata_of(
-        EVM.adapter.preparer.prepare(PaymentPlan(order, submitter, state, local_signer()), utc_now()).raw
+        EVM.adapter.preparer.prepare(TransactionPlan.of_one(order, submitter, state, local_signer()), utc_now()).raw
     )
 
 

@@ -136,7 +136,7 @@ def test_what_comes_in_and_goes_out_is_found_by_transaction_and_address(db):
 
 
 def test_one_of_several_payments_of_a_transaction_is_found_by_it(entry):
-    row = Settlement.objects.get(payment_id=entry.payment_id)
+    row = Settlement.objects.get(payments=entry.payment_id)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE payments_settlement SET tx = tx || '#2' WHERE tx = %s", [row.tx])
 

@@ -24,6 +24,7 @@ from services.models import Service
 from staff.models import AuditEntry
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.histories import tamper
+from tests.support.scenes import row_of
 
 NOW = utc_now()
 THIS = Month.of(NOW.year, NOW.month)
@@ -56,7 +57,7 @@ def lively(db):
     for days, amount in ((1, "1.25"), (2, "2")):
         decide(agent, service, amount, at=BEFORE.begin + timedelta(days=days))
     entries = [decide(agent, service, amount) for amount in ("3", "4.5", "0.25")]
-    settle([StateChange(Settlement.objects.get(payment_id=entries[0].payment_id), SettlementState.FINAL)])
+    settle([StateChange(row_of(Settlement.objects.get(payments=entries[0].payment_id)), SettlementState.FINAL)])
     fail(Payment.objects.get(pk=entries[1].payment_id), reason="It failed.")
     withdraw_funds(agent.id, amount=Decimal(10), by="fiona", reason="R", chain="eip155:31337")
     adjust_balance(agent.id, amount=Decimal("-0.5"), by="fiona", reason="R", chain="eip155:31337")

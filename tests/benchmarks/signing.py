@@ -22,7 +22,7 @@ from solders.pubkey import Pubkey
 from chains.catalogue import NATIVE_MINT, ServedChain, find_chain
 from chains.evm.fees import FeeLimits
 from chains.evm.preparing import EvmPreparer
-from chains.port import Order, PaymentPlan, SignedTransaction, Submitter
+from chains.port import Order, TransactionPlan, SignedTransaction, Submitter
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset
@@ -120,7 +120,7 @@ def _solana() -> Sign:
 def _signing(chain: EvmPreparer | SolanaPreparer, submitter: Submitter, state: Mapping[str, Any]) -> Sign:
     def sign(asset: Asset, payee: str) -> SignedTransaction:
         order = Order(chain.escrow_id(new_id("pay", _NOW), os.urandom(32)), asset, Decimal("1.25"), payee)
-        return chain.prepare(PaymentPlan(order, submitter, state, _SIGNER), _NOW)
+        return chain.prepare(TransactionPlan.of_one(order, submitter, state, _SIGNER), _NOW)
 
     return sign
 

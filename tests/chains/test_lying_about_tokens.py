@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import ChainUnavailable, PaymentPlan, PaymentSigner, Submitter
+from chains.port import ChainUnavailable, PaymentSigner, Submitter, TransactionPlan
 from chains.rpc.token_agreement import agree_on_tokens
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
@@ -98,15 +98,16 @@ def test_a_payment_in_a_missing_asset_is_refused_with_a_sentence_that_names_it(n
 
 def prepare(chain: Any, state: Any) -> None:
     signer: PaymentSigner = None  # type: ignore[assignment] # it is not asked
-    chain.preparer.prepare(PaymentPlan(order_of(), Submitter(0, "0xnobody", 0), state, signer), utc_now())
+    chain.preparer.prepare(TransactionPlan.of_one(order_of(), Submitter(0, "0xnobody", 0), state, signer), utc_now())
 
 
 def test_tokens_are_asked_for_only_when_it_is_time(nodes, truth):
     chain = tell(nodes[:1], truth, 0, **MISSING)
 
-    kept = chain.observer.observe(knowing(chain, "What was known."), checks_tokens=False)
+    kept = chain.observer.observe(knowing(chain, "What was known.") | {"mostTogether": 7}, checks_tokens=False)
 
     assert kept["tokens"]["USDC"]["objection"] == "What was known."
+    assert kept["mostTogether"] == 7
     assert "eth_getCode" not in nodes[0].asked
 
 

@@ -145,14 +145,14 @@ def never_gets_in(world: World, network: Network) -> str:
             world.wait_until(lambda: network.shown(any_payment) > 0, "it is sent")
             stack.enter_context(network.misbehaving(Rule(name, forget(localnet, _id_of(first)), (SEND,))))
         others = [world.clients.pay(agent, world.chance).payment_id for _ in range(_BEHIND)]
-        relayer = Settlement.objects.filter(payment=first)[0].relayer
+        relayer = Settlement.objects.filter(payments=first)[0].relayer
         elsewhere = Payment.objects.filter(pk__in=others).exclude(settlements__relayer=relayer)
         _wait_until_none(world, elsewhere.exclude(status=PaymentStatus.SETTLED), "those of the other relayers settle")
         evm_rpc("evm_increaseTime", FAR_AHEAD_S)
         for _ in range(1 + FINALITY_BLOCKS):
             evm_rpc("evm_mine")
-        expired = Settlement.objects.filter(payment=first, state=SettlementState.EXPIRED)
-        signed = Settlement.objects.filter(payment=first, state__in=OPEN_STATES)
+        expired = Settlement.objects.filter(payments=first, state=SettlementState.EXPIRED)
+        signed = Settlement.objects.filter(payments=first, state__in=OPEN_STATES)
         world.wait_until(lambda: expired.exists() and signed.exists(), "it has expired and is signed again")
     world.wait_until(partial(_revert, world, first), "it reverts")
     under_way = Payment.objects.filter(pk__in=[first, *others], status=PaymentStatus.APPROVED)
@@ -165,7 +165,7 @@ def never_gets_in(world: World, network: Network) -> str:
 def _revert(world: World, payment_id: str) -> bool:
     """Have the newest transaction of an expired payment revert before a worker calls it expired, too."""
     with world.frozen_workers(), suppress(LocalnetError):
-        row = Settlement.objects.filter(payment=payment_id, state__in=OPEN_STATES).first()
+        row = Settlement.objects.filter(payments=payment_id, state__in=OPEN_STATES).first()
         if row is None:
             return False
         with suppress(LocalnetError):  # it may be there already

@@ -33,7 +33,7 @@ def web_after_commit_before_broadcast(world: World) -> str:
         request = world.clients.pay(agent, world.chance, [world.house.url(victim)])
         if request.answers[-1][0] != APPROVED:
             raise RuntimeError(f"A payment that can be afforded was not approved: {request.answers[-1]}")
-        row = Settlement.objects.get(payment=request.payment_id)
+        row = Settlement.objects.get(payments=request.payment_id)
         if (row.state, row.offered_at) != (SettlementState.SIGNED, None):
             raise RuntimeError(f"{row.tx} was broadcast while the workers were stopped.")
         world.crash(victim)

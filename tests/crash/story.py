@@ -169,7 +169,7 @@ def _check(evidence: Evidence, table: Table) -> bool:
             "requests that needed retries": sum(len(one.answers) > 1 for one in evidence.world.clients.requests),
             "deposits": sum(len(one.deposited) for one in evidence.after.values()),
             "transactions replaced by a higher fee": Settlement.objects.filter(reason__startswith="Stuck").count(),
-            "nonces filled": Settlement.objects.filter(payment=None).count(),
+            "nonces filled": Settlement.objects.filter(payments=None).count(),
             "transactions expired and signed again": _count_renewed(),
             "webhooks told": WebhookDelivery.objects.count(),
             "webhooks told again": len(evidence.world.payees.requests) - WebhookDelivery.objects.count(),

@@ -211,7 +211,7 @@ class AgentModel(RuleBasedStateMachine):
                     self._end(one, has_failed=True)
                 else:
                     assert not self._is_past(self._end_of(one))
-                    live = Settlement.objects.filter(payment=payment, is_void=False, state__in=OPEN_STATES)
+                    live = Settlement.objects.filter(payments=payment, is_void=False, state__in=OPEN_STATES)
                     assert live.count() == 1
 
     def _end(self, one: Bought, *, has_failed: bool) -> None:
@@ -219,22 +219,22 @@ class AgentModel(RuleBasedStateMachine):
         if has_failed:
             self.balance += one.amount
         assert Payment.objects.get(pk=one.payment_id).status == ("failed" if has_failed else "settled")
-        rows = Settlement.objects.filter(payment=one.payment_id, is_void=False)
+        rows = Settlement.objects.filter(payments=one.payment_id, is_void=False)
         states = list(rows.values_list("state", flat=True))
         assert states.count(SettlementState.FINAL) == (not has_failed)
         assert set(states) <= {SettlementState.FINAL, *GAVE_WAY}
 
     def _may_be_paid(self) -> list[Bought]:
         """Find what no block has paid or voided so far, final or not."""
-        done = {str(self.chain.landed[tx].payment_id) for tx, seen in self.chain.blocks.items() if seen.failure is None}
+        done = {str(self.chain.landed[tx].first_payment_id) for tx, seen in self.chain.blocks.items() if seen.failure is None}
         return [one for one in self._open() if not one.is_in_block and one.payment_id not in done]
 
     def _may_land(self, one: Bought) -> list[Settlement]:
         """Find the transactions of a payment that a chain may take: those at the place of the open one."""
-        live = Settlement.objects.get(payment=one.payment_id, is_void=False, state__in=OPEN_STATES)
+        live = Settlement.objects.get(payments=one.payment_id, is_void=False, state__in=OPEN_STATES)
         if live.nonce is None:
             return [live]
-        rows = Settlement.objects.filter(payment=one.payment_id, relayer=live.relayer, nonce=live.nonce)
+        rows = Settlement.objects.filter(payments=one.payment_id, relayer=live.relayer, nonce=live.nonce)
         return list(rows.order_by("created_at"))
 
     def _land_what_is_before(self, row: Settlement) -> None:

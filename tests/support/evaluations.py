@@ -39,7 +39,7 @@ def assert_decided_as_evaluated(evaluated: Evaluation | ContractError, decided: 
         assert (shown["result"], shown["rule"], shown["code"]) == ("approved", decided.entry.rule, None)
         assert all(one["passed"] for one in rules.values())
         assert evaluated.fee is not None
-        assert evaluated.fee.at_most == Settlement.objects.get(payment_id=decided.entry.payment_id).most_cost
+        assert evaluated.fee.at_most == Settlement.objects.get(payments=decided.entry.payment_id).most_cost
         _assert_headroom_is_left(decided.entry.explanation, rules)
         return
     told = decided.details

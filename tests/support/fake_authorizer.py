@@ -9,8 +9,8 @@ from chains.port import (
     AuthorizedBy,
     ChainUnavailable,
     Order,
-    PaymentPlan,
     SignedAuthorization,
+    TransactionPlan,
 )
 from tests.support.scripted_chain import ScriptedChain
 
@@ -27,8 +27,8 @@ class FakeAuthorizer:
     def find_objection(self, order: Order, terms: AuthorizationTerms, state: Mapping[str, Any]) -> str | None:
         return self._chain.demand_objection
 
-    def authorize(self, plan: PaymentPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
-        order = plan.order
+    def authorize(self, plan: TransactionPlan, terms: AuthorizationTerms, now: datetime) -> SignedAuthorization:
+        (order,) = plan.orders
         if self._chain.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
         until = (now + min(LONGEST, timedelta(seconds=terms.valid_s))).replace(microsecond=0)

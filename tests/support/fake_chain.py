@@ -14,6 +14,7 @@ from chains.port import (
     EscrowSearch,
     Fate,
     Finality,
+    GasCost,
     IncludedPayment,
     Inclusion,
     NonceState,
@@ -27,6 +28,7 @@ from chains.port import (
     RelayerState,
     SignedTransaction,
     Submitter,
+    TransactionPlan,
     TransactionQuery,
     VoidEvent,
 )
@@ -76,21 +78,27 @@ class FakeChain(ScriptedChain):
     def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
         return None
 
-    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
+    def divide(self, plan: TransactionPlan) -> list[Sequence[PaymentPlan]]:
+        starts = range(0, len(plan.payments), self.most_together)
+        return [plan.payments[start : start + self.most_together] for start in starts]
+
+    def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         self.rehearse(plan)
-        order, submitter = plan.order, plan.submitter
+        ids, submitter = [order.escrow_id for order in plan.orders], plan.submitter
         if self.has_nonces:
             # A test may let the chain's time run ahead of the clock.
             valid_until = now + VALIDITY
-            return self._sign([self.name, order.escrow_id, submitter.relayer_number, submitter.nonce], valid_until)
-        height = plan.state.get("height", self.finality.block_number)
-        signed = self._sign([self.name, order.escrow_id, height], None)
-        return replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
+            signed = self._sign([self.name, *ids, submitter.relayer_number, submitter.nonce], valid_until)
+        else:
+            height = plan.state.get("height", self.finality.block_number)
+            signed = self._sign([self.name, *ids, height], None)
+            signed = replace(signed, valid_until_height=height + VALIDITY_BLOCKS, valid_from_block=height)
+        return replace(signed, most_cost=len(ids) * MOST_COST)
 
-    def rehearse(self, plan: PaymentPlan) -> Decimal:
+    def rehearse(self, plan: TransactionPlan) -> Decimal:
         if self.is_unprepared:
             raise ChainUnavailable("It cannot be prepared now.")
-        return MOST_COST
+        return len(plan.payments) * MOST_COST
 
     def prepare_void(
         self, escrow_id: str, submitter: Submitter, state: Mapping[str, Any], signer: PaymentSigner
@@ -166,9 +174,9 @@ class FakeChain(ScriptedChain):
     def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
         return MOST_COST
 
-    def find_costs(self, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Decimal]:
+    def find_costs(self, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
         self._answer("find_costs")
-        landed = {one.tx: COST if one.tx in self.blocks else Decimal(0) for one in sought}
+        landed = {one.tx: GasCost(COST if one.tx in self.blocks else Decimal(0)) for one in sought}
         return {tx: cost for tx, cost in landed.items() if tx not in self.untold}
 
     def find_reason(self, sought: TransactionQuery, block_number: int) -> str:
@@ -185,7 +193,8 @@ class FakeChain(ScriptedChain):
             raise ChainUnavailable("The range is too long.")
         if self.contradicted & set(asked):
             raise ChainUnavailable("Nodes contradict each other.")
-        own = [self._event(tx, inclusion) for tx, inclusion in self.blocks.items() if inclusion.failure is None]
+        done = [(tx, inclusion) for tx, inclusion in self.blocks.items() if inclusion.failure is None]
+        own = [event for tx, inclusion in done for event in self._events(tx, inclusion)]
         outflows = [*self.outflows, *(one for one in own if isinstance(one, OutflowEvent))]
         ours = set() if self.has_nonces else find_our_payments([one.tx for one in outflows])
         return EscrowSearch(
@@ -227,7 +236,8 @@ class FakeChain(ScriptedChain):
 
     def _as_of(self, finality: Finality, inclusion: Inclusion) -> Inclusion:
         is_final = inclusion.block_number <= finality.block_number
-        return replace(inclusion, is_final=is_final, failure=inclusion.failure if is_final else None)
+        skipped = inclusion.skipped if is_final else {}
+        return replace(inclusion, is_final=is_final, failure=inclusion.failure if is_final else None, skipped=skipped)
 
     def _sign(self, contents: list[Any], valid_until: datetime | None) -> SignedTransaction:
         raw = json.dumps(contents).encode()

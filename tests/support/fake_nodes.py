@@ -8,8 +8,12 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from eth_abi.abi import decode, encode
+from eth_utils.crypto import keccak
+
 from chains.catalogue import ServedChain, find_chain
 from chains.evm.adapter import EvmChain
+from chains.evm.answers import PAID
 from chains.evm.events import DEPOSITED
 from chains.port import Order
 from foundation.environment.keys import held_key
@@ -21,6 +25,7 @@ ESCROW = "0x" + "11" * 20
 TOKEN = "0x" + "22" * 20
 NOT_THERE = {"code": -32000, "message": "header not found"}
 BASE_FEE_WEI, TIP_WEI = 10 * 10**9, 10**9
+_STATUSES = keccak(text="statuses(bytes32[])")[:4]
 Answer = tuple[int, bytes]
 
 
@@ -139,6 +144,43 @@ def transfer(order: Order, **changes: Any) -> dict[str, Any]:
     return {**log, **changes}
 
 
+def paid(order: Order, **changes: Any) -> dict[str, Any]:
+    """Say as the escrow that it has paid an order."""
+    return {
+        **transfer(order),
+        "address": ESCROW,
+        "topics": [PAID, order.escrow_id, word(TOKEN), word(order.recipient)],
+    } | changes
+
+
+def made(order: Order) -> list[dict[str, Any]]:
+    """Say what the escrow and the token say of an order that is paid."""
+    return [paid(order), transfer(order)]
+
+
+def of_ids(find_status: Callable[[str], int]) -> Callable[[dict[str, str], str], str]:
+    """Answer `eth_call` as an escrow of which `find_status` says what became of each id, whatever else it is asked."""
+
+    def answer(wanted: dict[str, str], _block: str) -> str:
+        data = bytes.fromhex(wanted["data"].removeprefix("0x"))
+        if not asks_for_list(wanted):
+            return word(find_status("0x" + data[4:36].hex()))
+        (ids,) = decode(["bytes32[]"], data[4:])
+        return "0x" + encode(["uint256[]"], [[find_status("0x" + one.hex()) for one in ids]]).hex()
+
+    return answer
+
+
+def of_each(status: int) -> Callable[[dict[str, str], str], str]:
+    """Answer `eth_call` as an escrow that says the same of each id."""
+    return of_ids(lambda _: status)
+
+
+def asks_for_list(wanted: dict[str, str]) -> bool:
+    """Tell whether a call asks an escrow for the statuses of a list of ids, which one of an earlier release refuses."""
+    return wanted["data"].startswith("0x" + _STATUSES.hex())
+
+
 def deposit(number: int, index: int = 0, agent: str = "agent", **changes: Any) -> dict[str, Any]:
     text = agent.encode().ljust(32, b"\0").hex()
     log = {
@@ -184,9 +226,9 @@ class Truth:
             "eth_chainId": hex(31337),
             "eth_blockNumber": hex(self.head),
             "eth_getBlockByNumber": self.block,
-            "eth_getTransactionReceipt": lambda tx: receipt(tx, [transfer(self.order)]) if self.is_paid else None,
+            "eth_getTransactionReceipt": lambda tx: receipt(tx, made(self.order)) if self.is_paid else None,
             "eth_getTransactionCount": lambda *_: hex(self.is_paid),
-            "eth_call": lambda *_: word(int(self.is_paid)),
+            "eth_call": of_each(int(self.is_paid)),
             "eth_getTransactionByHash": None,
             "eth_feeHistory": lambda count, number, _: fee_history(count, number),
         } | lies

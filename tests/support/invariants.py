@@ -8,8 +8,8 @@ from django.db import connection
 
 from ledger.models import BalanceMovement, LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, verify
-from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import Payment, Relayer, Settlement
+from payments.lifecycle import LIVE_STATES, PaymentStatus, SettlementState
+from payments.models import Leg, Payment, Relayer, Settlement
 from policy.models import Agent
 from policy.signer import published_keys
 
@@ -90,14 +90,16 @@ def _check_payments(entries: list[LogEntry], payments: dict[str, Payment]) -> No
     assert approved.keys() == payments.keys()
     states: dict[str, list[str]] = {pk: [] for pk in payments}
     # What was to void a payment says nothing of it: it ends when its nonce is used.
-    for settlement in Settlement.objects.filter(payment__in=payments, is_void=False):
-        states[str(settlement.payment_id)].append(settlement.state)
+    for leg in Leg.objects.filter(payment__in=payments, is_void=False).select_related("settlement"):
+        state = leg.settlement.state if leg.skipped is None else SettlementState.FAILED
+        states[leg.payment_id].append(state)
+        assert leg.is_live == (state in LIVE_STATES), leg
     has_nonces = {relayer.chain: relayer.next_nonce is not None for relayer in Relayer.objects.all()}
     for pk, payment in payments.items():
         assert payment.entry_id == approved[pk].pk
         assert payment.created_at == approved[pk].created_at
         assert payment.amount == Decimal(approved[pk].amount)
-        live = [state for state in states[pk] if state in (*OPEN_STATES, SettlementState.FINAL)]
+        live = [state for state in states[pk] if state in LIVE_STATES]
         # On a chain with nonces, a payment may wait without one: until it is void, or past its last deadline.
         may_wait = payment.status == PaymentStatus.APPROVED and has_nonces[payment.chain]
         assert len(live) == (payment.status != PaymentStatus.FAILED) or (may_wait and not live), (pk, states[pk])

@@ -19,5 +19,5 @@ def finality() -> Finality:
 
 def sought(truth: Truth, block_number: int | None = None) -> TransactionQuery:
     return TransactionQuery(
-        truth.tx, RAW, Submitter(0, "0xrelayer", 0), truth.order, block_number, hash_of(block_number or 0)
+        truth.tx, RAW, Submitter(0, "0xrelayer", 0), [truth.order], block_number, hash_of(block_number or 0)
     )

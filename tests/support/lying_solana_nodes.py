@@ -6,7 +6,7 @@ from typing import Any
 
 from solders.keypair import Keypair
 
-from chains.port import Finality, Order, PaymentPlan, SignedTransaction, Submitter, TransactionQuery
+from chains.port import Finality, Order, SignedTransaction, Submitter, TransactionPlan, TransactionQuery
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
@@ -29,7 +29,10 @@ def sign(truth: Truth, order: Order = ORDER) -> SignedTransaction:
     try:
         chain = tell([node], replace(truth, blockhash=OLD))
         return chain.preparer.prepare(
-            PaymentPlan(order, TURN, chain.observer.observe(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY)), utc_now()
+            TransactionPlan.of_one(
+                order, TURN, chain.observer.observe(), LocalSigner(SEED[:32], SEED[32:], SIGNER_KEY)
+            ),
+            utc_now(),
         )
     finally:
         node.close()
@@ -38,4 +41,4 @@ def sign(truth: Truth, order: Order = ORDER) -> SignedTransaction:
 def sought(truth: Truth, **changes: Any) -> TransactionQuery:
     """Look for a payment that was signed in slot 700, and good until height 850."""
     signed = sign(truth)
-    return replace(TransactionQuery(signed.tx, signed.raw, TURN, ORDER, None, "", 850, 700), **changes)
+    return replace(TransactionQuery(signed.tx, signed.raw, TURN, [ORDER], None, "", 850, 700), **changes)

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, PaymentPlan, SignedTransaction
+from chains.port import ChainUnavailable, IncludedPayment, Obstacle, Order, TransactionPlan
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.models import PayeeState
@@ -30,12 +30,13 @@ class RentChain(FakeChain):
         missing = LEAST_LAMPORTS - (payee["lamports"] if payee else LEAST_LAMPORTS)
         return Obstacle(WHY, Decimal(missing).scaleb(-9)) if order.amount * 10**9 < missing else None
 
-    def prepare(self, plan: PaymentPlan, now: datetime) -> SignedTransaction:
-        if plan.payee is None and plan.order.amount * 10**9 < LEAST_LAMPORTS:
-            raise ChainUnavailable(NOT_SEEN)
-        if obstacle := self.find_obstacle(plan.order, {}, plan.payee):
-            raise ChainUnavailable(obstacle.message)
-        return super().prepare(plan, now)
+    def rehearse(self, plan: TransactionPlan) -> Decimal:
+        for one in plan.payments:
+            if one.payee is None and one.order.amount * 10**9 < LEAST_LAMPORTS:
+                raise ChainUnavailable(NOT_SEEN)
+            if obstacle := self.find_obstacle(one.order, {}, one.payee):
+                raise ChainUnavailable(obstacle.message)
+        return super().rehearse(plan)
 
     def observe_payees(self, payees: Any, known: Any, find_landed: Any) -> dict[str, dict[str, Any]]:
         self.asked_about += payees

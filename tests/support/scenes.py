@@ -20,6 +20,7 @@ from payments.settling.confirming import confirm
 from payments.settling.next_states import HEIGHT_MARGIN
 from payments.settling.relayers import refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
+from payments.settling.transaction_rows import TransactionRow, read_rows
 from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
 from tests.support.factories import make_agent
@@ -130,7 +131,7 @@ class Scene:
         assert self.confirm() == 1
 
     def fillers(self) -> list[Settlement]:
-        return list(Settlement.objects.filter(chain=self.chain.name, payment=None).order_by("nonce", "created_at"))
+        return list(Settlement.objects.filter(chain=self.chain.name, first_payment=None).order_by("nonce", "created_at"))
 
     def relayer(self, number: int = 0) -> Relayer:
         return Relayer.objects.get(chain=self.chain.name, number=number)
@@ -161,12 +162,12 @@ class Scene:
 
 def transactions_of(payment: Payment) -> list[Settlement]:
     """List the transactions that were to make a payment, oldest first."""
-    return list(Settlement.objects.filter(payment=payment, is_void=False).order_by("created_at"))
+    return list(Settlement.objects.filter(payments=payment, is_void=False).order_by("created_at"))
 
 
 def void_of(payment: Payment) -> Settlement:
     """Read the newest transaction that is to void a payment."""
-    return Settlement.objects.filter(payment=payment, is_void=True).latest("created_at")
+    return Settlement.objects.filter(payments=payment, is_void=True).latest("created_at")
 
 
 def transaction_of(payment: Payment) -> Settlement:
@@ -193,9 +194,15 @@ def status_of(payment: Payment) -> str:
     return Payment.objects.get(pk=payment.pk).status
 
 
-def transitions_of(settlement: Settlement) -> list[tuple[str, str, str]]:
+def transitions_of(settlement: Settlement | TransactionRow) -> list[tuple[str, str, str]]:
     """List what is recorded of a transaction: old state, new state, reason."""
-    return list(Transition.objects.filter(settlement=settlement).order_by("id").values_list("old", "new", "reason"))
+    return list(Transition.objects.filter(settlement=settlement.tx).order_by("id").values_list("old", "new", "reason"))
+
+
+def row_of(settlement: Settlement) -> TransactionRow:
+    """Read a transaction as it is followed."""
+    (row,) = read_rows(Settlement.objects.filter(pk=settlement.pk))
+    return row
 
 
 def turn_of(settlement: Settlement) -> Submitter:

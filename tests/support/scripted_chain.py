@@ -1,13 +1,13 @@
 """What happens on a fake chain: what tests write into it, and its blocks."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from chains.port import (
-    UNKNOWN_FATE,
     Contradiction,
     DepositEvent,
     EscrowSearch,
@@ -78,14 +78,27 @@ class ScriptedChain:
     is_unprepared: bool = False
     demand_objection: str | None = None
     untold: set[str] = field(default_factory=set)
+    most_together: int = 32
 
-    def include(self, settlement: Settlement, *, is_final: bool = True, failure: str | None = None) -> None:
-        """Put a transaction into the next block; once that is final the escrow counts its payment, unless it fails."""
+    def include(
+        self,
+        settlement: Settlement,
+        *,
+        is_final: bool = True,
+        failure: str | None = None,
+        skips: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put a transaction into the next block; once that is final the escrow counts its payments, unless it fails.
+
+        `skips`: by the escrow ids of those that it does not count, why.
+        """
         number = self.finality.block_number + 1
         if settlement.tx in self.blocks:
             number = self.blocks[settlement.tx].block_number
         fork = hashlib.sha256(f"{number} {sorted(self.lost)}".encode()).hexdigest()
-        self.blocks[settlement.tx] = Inclusion(number, f"0x{fork}", is_final=False, failure=failure)
+        self.blocks[settlement.tx] = Inclusion(
+            number, f"0x{fork}", is_final=False, failure=failure, skipped=skips or {}
+        )
         self.landed[settlement.tx] = settlement
         if self.has_nonces:
             address = settlement.relayer.address
@@ -113,50 +126,50 @@ class ScriptedChain:
         self.finality = replace(self.finality, time=moment)
 
     def _proof(self, one: TransactionQuery) -> Fate:
+        if self.lags:
+            return Fate.of_all(one, PaymentFate.UNKNOWN, NonceFate.UNKNOWN)
         nonce = one.submitter.nonce or 0
         is_used = self.final_nonces.get(one.submitter.relayer_address, 0) > nonce
-        is_void = one.order is not None and one.order.escrow_id in self.voided
-        if self.lags:
-            return UNKNOWN_FATE
         fate = NonceFate.USED if is_used else NonceFate.UNUSED
         if self.is_pruned:
             is_mined = self.mined.get(one.submitter.relayer_address, 0) > nonce
             fate = NonceFate.MINED if is_mined else NonceFate.UNKNOWN
-        is_paid = one.order is not None and one.order.escrow_id in self.paid
-        return Fate(PaymentFate.UNKNOWN if is_void else _payment_fate(is_paid=is_paid), fate)
+        return Fate({order.escrow_id: self._payment_fate(order.escrow_id) for order in one.orders}, fate)
+
+    def _payment_fate(self, escrow_id: str) -> PaymentFate:
+        if escrow_id in self.voided:
+            return PaymentFate.UNKNOWN
+        return PaymentFate.PAID if escrow_id in self.paid else PaymentFate.UNPAID
 
     def _fate_without_nonces(self, one: TransactionQuery) -> Fate:
         seen = self.blocks.get(one.tx)
         if self.lags or (seen is not None and seen.block_number > self.finality.block_number):
-            return UNKNOWN_FATE
+            return Fate.of_all(one, PaymentFate.UNKNOWN, NonceFate.UNKNOWN)
         if seen is None:
             is_over = self.finality.height > (one.valid_until_height or 0)
             is_absent = is_over and not self.is_pruned
-            return Fate(PaymentFate.UNPAID if is_absent else PaymentFate.UNKNOWN, NonceFate.UNUSED)
-        is_paid = one.order is not None and one.order.escrow_id in self.paid
-        return Fate(_payment_fate(is_paid=is_paid), NonceFate.USED)
+            return Fate.of_all(one, PaymentFate.UNPAID if is_absent else PaymentFate.UNKNOWN, NonceFate.UNUSED)
+        return Fate({order.escrow_id: self._payment_fate(order.escrow_id) for order in one.orders}, NonceFate.USED)
 
     def _count(self, settlement: Settlement, inclusion: Inclusion) -> None:
         if self.has_nonces:
             address = settlement.relayer.address
             self.final_nonces[address] = max(self.final_nonces.get(address, 0), (settlement.nonce or 0) + 1)
-        if inclusion.failure is None and settlement.payment is not None:
-            (self.voided if settlement.is_void else self.paid).add(settlement.payment.escrow_id)
+        if inclusion.failure is None:
+            ids = {payment.escrow_id for payment in settlement.payments.all()} - inclusion.skipped.keys()
+            self.voided.update(ids) if settlement.is_void else self.paid.update(ids)
 
-    def _event(self, tx: str, inclusion: Inclusion) -> OutflowEvent | VoidEvent | None:
+    def _events(self, tx: str, inclusion: Inclusion) -> Iterator[OutflowEvent | VoidEvent]:
         """Tell of a transaction that did what it was made for as the escrow's history does."""
-        payment = self.landed[tx].payment
-        if payment is None:
-            return None
-        if self.landed[tx].is_void:
-            return VoidEvent(tx, 0, inclusion.block_number, payment.escrow_id)
-        recipient = payment.recipient if self.has_nonces else ""
-        found = outflow_of(payment, tx, inclusion.block_number, recipient=recipient)
-        return replace(found, block_hash=inclusion.block_hash)
-
-
-def _payment_fate(*, is_paid: bool) -> PaymentFate:
-    return PaymentFate.PAID if is_paid else PaymentFate.UNPAID
+        for index, payment in enumerate(self.landed[tx].payments.order_by("pk")):
+            if payment.escrow_id in inclusion.skipped:
+                continue
+            if self.landed[tx].is_void:
+                yield VoidEvent(tx, index, inclusion.block_number, payment.escrow_id)
+            else:
+                recipient = payment.recipient if self.has_nonces else ""
+                found = outflow_of(payment, tx, inclusion.block_number, recipient=recipient, log_index=index)
+                yield replace(found, block_hash=inclusion.block_hash)
 
 
 def outflow_of(payment: Payment, tx: str, block_number: int, **changes: Any) -> OutflowEvent:

@@ -17,7 +17,7 @@ from solders.transaction_metadata import FailedTransactionMetadata, TransactionM
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID
 
 from chains.catalogue import Chain, ServedChain, Vm
-from chains.port import Order, PaymentPlan, SignedTransaction, Submitter
+from chains.port import Order, SignedTransaction, Submitter, TransactionPlan
 from chains.solana.derivation import (
     NATIVE_MINT,
     EscrowSigners,
@@ -185,7 +185,9 @@ class Bench:
         """Sign a payment; `changes` are to what was observed of the chain."""
         order = Order(payment_id, asset, Decimal(amount), str(recipient))
         payee = {"lamports": self.lamports(recipient)}
-        return self.chain.prepare(PaymentPlan(order, self.submitter, self.state(**changes), self.signer, payee), NOW)
+        return self.chain.prepare(
+            TransactionPlan.of_one(order, self.submitter, self.state(**changes), self.signer, payee), NOW
+        )
 
     def land(self, signed: SignedTransaction) -> TransactionMetadata:
         """Execute what was signed, and see that it did what it should."""

@@ -46,7 +46,7 @@ def has_expired(scene: Scene, **pay: Any) -> Payment:
 
 
 def voids_of(payment: Payment) -> list[Settlement]:
-    return list(Settlement.objects.filter(payment=payment, is_void=True).order_by("created_at"))
+    return list(Settlement.objects.filter(payments=payment, is_void=True).order_by("created_at"))
 
 
 def is_given_back(scene: Scene, payment: Payment) -> bool:
@@ -114,4 +114,4 @@ def back_to_normal(scene: Scene) -> None:
 
 
 def void_exists(payment: Payment) -> bool:
-    return Settlement.objects.filter(payment=payment, is_void=True).exists()
+    return Settlement.objects.filter(payments=payment, is_void=True).exists()

@@ -49,7 +49,7 @@ BEGIN
         COALESCE((SELECT sum(cost) FROM payments_agentgas
                    WHERE agent_id = p_agent AND chain = p_chain AND hour > p_since - interval '1 hour'
                      AND hour <= p_since + interval '25 hours'), 0)
-      + COALESCE((SELECT sum(most_cost) FROM payments_settlement
-                   WHERE agent_id = p_agent AND chain = p_chain AND cost IS NULL AND most_cost IS NOT NULL
-                     AND state IN ('signed', 'broadcast', 'included', 'final', 'failed')), 0);
+      + COALESCE((SELECT sum(l.most_cost) FROM payments_leg l JOIN payments_settlement s ON s.tx = l.tx
+                   WHERE l.agent_id = p_agent AND l.chain = p_chain AND l.cost IS NULL AND l.most_cost IS NOT NULL
+                     AND s.state IN ('signed', 'broadcast', 'included', 'final', 'failed')), 0);
 END $$;

@@ -3,7 +3,7 @@
 -- Each argument is an array of rows as JSON, their members named like the columns. `p_agents` are the columns of the agents after
 -- the batch, with the sum that each has `paid`. The entries carry the running totals.
 CREATE OR REPLACE FUNCTION payments_record_batch(
-    p_entries json, p_agents json, p_payments json, p_settlements json, p_movements json, p_events json
+    p_entries json, p_agents json, p_payments json, p_settlements json, p_legs json, p_movements json, p_events json
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     agent record;
@@ -25,11 +25,14 @@ BEGIN
     IF p_payments IS NOT NULL THEN
         INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);
         INSERT INTO payments_settlement SELECT * FROM json_populate_recordset(NULL::payments_settlement, p_settlements);
+        INSERT INTO payments_leg SELECT * FROM json_populate_recordset(NULL::payments_leg, p_legs);
         FOR queue IN
-            SELECT relayer_id, max(nonce) + 1 AS next_nonce
-              FROM json_to_recordset(p_settlements) AS s(relayer_id bigint, nonce bigint) GROUP BY relayer_id
+            SELECT relayer_id, max(nonce) + 1 AS next_nonce, count(DISTINCT nonce) - count(*) AS more
+              FROM json_to_recordset(p_settlements) AS s(tx text, relayer_id bigint, nonce bigint)
+              JOIN json_to_recordset(p_legs) AS l(tx text) USING (tx) GROUP BY relayer_id
         LOOP
-            UPDATE payments_relayer r SET next_nonce = queue.next_nonce
+            -- The gas money is counted in payments: a transaction of several needs that of so many.
+            UPDATE payments_relayer r SET next_nonce = queue.next_nonce, funded_until = r.funded_until + queue.more
              WHERE r.id = queue.relayer_id AND queue.next_nonce IS NOT NULL;
         END LOOP;
         INSERT INTO ledger_balancemovement

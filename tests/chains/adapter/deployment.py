@@ -15,18 +15,18 @@ import requests
 
 from chains.port import (
     ChainAdapter,
-    Fate,
     Inclusion,
     MadeDeposit,
     Order,
-    PaymentPlan,
     SignedTransaction,
     Submitter,
+    TransactionPlan,
     TransactionQuery,
 )
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import PolicySigner
+from tests.support.fates import LoneFate, lone
 
 T = TypeVar("T")
 PATIENCE_S = 120
@@ -35,11 +35,12 @@ FUNDS_UNITS = 1_000_000 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A signed transaction and what it is for."""
+    """A signed transaction and what it is for: an order, and `others` if it pays a list."""
 
     signed: SignedTransaction
     submitter: Submitter
     order: Order | None
+    others: Sequence[Order] = ()
 
     @property
     def raw(self) -> bytes:
@@ -50,10 +51,14 @@ class Sent:
         return self.signed.tx
 
     @property
+    def orders(self) -> list[Order]:
+        return [self.order, *self.others] if self.order else []
+
+    @property
     def sought(self) -> TransactionQuery:
         signed = self.signed
         heights = (signed.valid_until_height, signed.valid_from_block)
-        return TransactionQuery(signed.tx, signed.raw, self.submitter, self.order, None, "", *heights)
+        return TransactionQuery(signed.tx, signed.raw, self.submitter, self.orders, None, "", *heights)
 
 
 class Deployment(ABC):
@@ -63,7 +68,7 @@ class Deployment(ABC):
     """
 
     assets: ClassVar[Sequence[Asset]]
-    untouched: ClassVar[Fate]
+    untouched: ClassVar[LoneFate]
     mines_by: ClassVar[str]
 
     def __init__(self, url: str, signer: PolicySigner) -> None:
@@ -169,7 +174,7 @@ class Deployment(ABC):
         seen = {"state": adapter.observer.observe(), "payee": payees.get(order.recipient)}
         now = options.pop("now", None) or utc_now()
         plan: Any = {"order": order, "submitter": submitter, "signer": self.signer, **seen, **options}
-        return Sent(adapter.preparer.prepare(PaymentPlan(**plan), now), submitter, order)
+        return Sent(adapter.preparer.prepare(TransactionPlan.of_one(**plan), now), submitter, order)
 
     def new_escrow_id(self) -> str:
         """Make what the chain is to know a payment by."""
@@ -191,8 +196,8 @@ class Deployment(ABC):
 
         return self.wait(look)
 
-    def fates_of(self, *sent: Sent) -> list[Fate]:
-        """Ask the chain what became of transactions."""
+    def fates_of(self, *sent: Sent) -> list[LoneFate]:
+        """Ask the chain what became of transactions, each with one order or none."""
         adapter = self.adapter()
         fates = adapter.prover.find_fates([one.sought for one in sent], adapter.follower.find_finality())
-        return [fates[one.tx] for one in sent]
+        return [lone(fates[one.tx]) for one in sent]

@@ -19,7 +19,7 @@ from eth_utils.address import to_checksum_address
 from chains.catalogue import Chain, ServedChain, Vm
 from chains.evm.adapter import EvmChain
 from chains.evm.preparing import GAS_LIMIT
-from chains.port import Fate, MadeDeposit, NonceFate, PaymentFate, Submitter
+from chains.port import MadeDeposit, NonceFate, PaymentFate, Submitter
 from foundation.kernel.assets import Asset
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
@@ -40,7 +40,7 @@ class EvmDeployment(Deployment):
     """The last relayers are unknown to the escrow."""
 
     assets = (Asset.USDC, Asset.EURC)
-    untouched = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
+    untouched = (PaymentFate.UNPAID, NonceFate.UNUSED)
     mines_by = "evm_mine"
 
     def __init__(self, url: str, funded_key: str) -> None:
@@ -87,11 +87,10 @@ class EvmDeployment(Deployment):
     def chain_id(self) -> int:
         return self.number("eth_chainId")
 
-    def adapter(self, depth: int | None = DEPTH, **options: Any) -> EvmChain:
+    def adapter(self, depth: int | None = DEPTH, most_together: int = 1, **options: Any) -> EvmChain:
         chain = Chain(f"eip155:{self.chain_id}", ("test",), Vm.EVM)
-        return EvmChain.of(
-            ServedChain(chain, (self.url,), self.escrow, self.tokens, finality_depth=depth), self._seed, **options
-        )
+        bounds: dict[str, Any] = {"finality_depth": depth, "most_together": most_together}
+        return EvmChain.of(ServedChain(chain, (self.url,), self.escrow, self.tokens, **bounds), self._seed, **options)
 
     def balance_of(self, owner: str, asset: Asset = Asset.USDC) -> int:
         wanted = {"to": self.tokens[asset], "data": call("balanceOf(address)", owner)}

@@ -28,7 +28,7 @@ from spl.token.instructions import (
 from spl.token.models import FreezeAccountParams, MintToCheckedParams, SyncNativeParams, TransferCheckedParams
 
 from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
-from chains.port import Fate, MadeDeposit, NonceFate, PaymentFate, Submitter
+from chains.port import MadeDeposit, Submitter
 from chains.rpc.nodes import Nodes
 from chains.solana.adapter import SolanaChain
 from chains.solana.derivation import EscrowSigners, relayer_keypair
@@ -36,6 +36,7 @@ from foundation.kernel.assets import Asset
 from owner.solana.deployment import Deployer
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import FUNDS_UNITS, Deployment
+from tests.support.fates import ABSENT
 from workshop.embedded.solana_mints import initialise, mint_bytes
 
 _PROGRAMS = {Asset.SOL: TOKEN_PROGRAM_ID, Asset.USDC: TOKEN_PROGRAM_ID, Asset.PYUSD: TOKEN_2022_PROGRAM_ID}
@@ -49,7 +50,7 @@ class SolanaDeployment(Deployment):
     """The owner of everything is the mints' authority, and knows the keys of relayer and policy signer."""
 
     assets = (Asset.SOL, Asset.USDC, Asset.PYUSD)
-    untouched = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
+    untouched = ABSENT
     mines_by = "dev_nextBlock"
 
     def __init__(self, url: str, funded_key: str, solana_key: bytes | None = None) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from chains.port import ChainUnavailable, Fate, NonceFate, Order, PaymentFate
+from chains.port import ChainUnavailable, Order
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import LocalSigner
 from tests.chains.adapter.deployment import Deployment, Sent
 from tests.chains.adapter.evm_deployment import EvmDeployment
 from tests.chains.adapter.solana_deployment import SolanaDeployment
+from tests.support.fates import FAILED, PAID
 
-FAILED = Fate(PaymentFate.UNPAID, NonceFate.USED)
 TOO_MUCH = "500000000"
 
 
@@ -134,7 +134,7 @@ def test_the_second_transaction_of_a_payment_fails_and_the_payment_counts_as_pai
 
     assert landed.failure == "Reverted."
     assert evm.adapter().follower.find_reason(again.sought, landed.block_number) == "Reverted: escrow: already settled"
-    assert evm.fates_of(again) == [Fate(PaymentFate.PAID, NonceFate.USED)]
+    assert evm.fates_of(again) == [PAID]
     assert evm.balance_of(payment.order.recipient) == 1_500_000
 
 

@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from chains.evm.adapter import VALIDITY
-from chains.port import Fate, NonceFate, PaymentFate
+from chains.port import NonceFate, PaymentFate
 from foundation.kernel.times import utc_now
 from tests.chains.adapter.deployment import Sent
 from tests.chains.adapter.evm_deployment import MOST_IN_LINE
-
-PAID = Fate(PaymentFate.PAID, NonceFate.USED)
-OVER = Fate(PaymentFate.UNPAID, NonceFate.USED)
+from tests.support.fates import FAILED, PAID
 
 
 # --- In order ---------------------------------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ def test_a_filler_uses_its_nonce_and_moves_nothing(evm):
 
     assert filler.signed.valid_until is None
     assert (landed[filler.tx].is_final, landed[filler.tx].failure) == (True, None)
-    assert evm.fates_of(filler, payment) == [OVER, PAID]
+    assert evm.fates_of(filler, payment) == [(None, NonceFate.USED), PAID]
     assert evm.held() == held - 1_500_000
 
 
@@ -84,7 +82,7 @@ def test_a_filler_in_the_place_of_a_payment_proves_that_it_is_not_paid(evm):
 
     sighting = adapter.follower.find_inclusions([payment.sought], adapter.follower.find_finality())
     assert (sighting.inclusions, sighting.mined_nonces) == ({}, {submitter.relayer_address: 1})
-    assert evm.fates_of(payment) == [OVER]
+    assert evm.fates_of(payment) == [FAILED]
     assert evm.balance_of(payment.order.recipient) == 0
 
 
@@ -121,7 +119,7 @@ def test_what_is_void_can_no_longer_be_paid(evm):
     assert [landed[one.tx].failure is None for one in (voiding, payment)] == [True, False]
     assert evm.balance_of(payment.order.recipient) == 0
     # Void is no answer to whether it is paid: the escrow's history says it.
-    assert [one.payment for one in evm.fates_of(payment)] == [PaymentFate.UNKNOWN]
+    assert [fate for fate, _ in evm.fates_of(payment)] == [PaymentFate.UNKNOWN]
     number = landed[voiding.tx].block_number
     found = evm.adapter().escrow.search(number, number, lambda _: set())
     assert [(one.tx, one.escrow_id) for one in found.voids] == [(voiding.tx, payment.order.escrow_id)]

@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from chains.port import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
 from tests.chains.adapter.solana_deployment import VALIDITY_BLOCKS, SolanaDeployment
-
-PAID = Fate(PaymentFate.PAID, NonceFate.USED)
-ABSENT = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
-GONE = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
+from tests.support.fates import ABSENT, GONE, PAID, UNKNOWN, lone
 
 
 def again(solana, sent):
@@ -64,7 +60,7 @@ def test_one_that_is_in_a_block_that_is_not_final_is_neither_paid_nor_gone(solan
 
     (fate,) = solana.fates_of(sent)
 
-    assert fate in (UNKNOWN_FATE, PAID)
+    assert fate in (UNKNOWN, PAID)
     solana.land(sent)
 
 
@@ -75,7 +71,7 @@ def test_that_one_is_gone_is_not_proven_where_it_is_unknown_since_when_it_could_
     adapter = solana.adapter()
     unknown = replace(sent.sought, valid_from_block=None)
 
-    assert adapter.prover.find_fates([unknown], adapter.follower.find_finality())[sent.tx] != GONE
+    assert lone(adapter.prover.find_fates([unknown], adapter.follower.find_finality())[sent.tx]) != GONE
     assert solana.fates_of(sent) == [GONE]
 
 

@@ -5,10 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from chains.port import ChainUnavailable, Fate, NonceFate, PaymentFate
+from chains.port import ChainUnavailable
 from foundation.kernel.assets import Asset
-
-PAID = Fate(PaymentFate.PAID, NonceFate.USED)
+from tests.support.fates import PAID
 
 
 def test_a_payment_is_seen_nowhere_then_in_a_block_then_final(chain):

@@ -14,10 +14,15 @@ from chains.evm.adapter import EvmChain
 from chains.evm.contract_calls import encode_call
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
+    batch_digest,
+    listed_words,
     pay_call,
+    pay_many_call,
     payment_digest,
     payment_words,
+    read_listed_ids,
     status_call,
+    statuses_call,
     void_call,
     void_digest,
     void_words,
@@ -59,6 +64,57 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
     assert payment_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
 
 
+# --- A list -----------------------------------------------------------------------------------------------------------
+def a_list(count: int) -> list[tuple[bytes, str, str, int]]:
+    return [(bytes([number]) * 32, new_address(), new_address(), 10**number) for number in range(count)]
+
+
+def words_of(listed: list[tuple[bytes, str, str, int]]) -> list[bytes]:
+    return [listed_words("0x" + escrow_id.hex(), token, to, units) for escrow_id, token, to, units in listed]
+
+
+@pytest.mark.parametrize("length", [0, 64, 65])
+@pytest.mark.parametrize("count", [0, 1, 2, 64])
+def test_a_call_that_pays_a_list_is_what_an_abi_encoder_makes_and_its_ids_are_read_back(count, length):
+    listed, signature = a_list(count), bytes(range(length))
+    types = ["(bytes32,address,address,uint256)[]", "uint256", "bytes"]
+    call = pay_many_call(words_of(listed), 1_800_000_000, signature)
+
+    selector = keccak(text=f"payMany({','.join(types)})")[:4]
+    assert call == selector + encode(types, [listed, 1_800_000_000, signature])
+    assert read_listed_ids(call) == ["0x" + escrow_id.hex() for escrow_id, *_ in listed]
+
+
+def test_no_other_call_is_read_as_a_list():
+    words = payment_words(ESCROW_ID, new_address(), new_address(), 1, 1)
+    for call in (b"", pay_call(words, bytes(65)), void_call(void_words(ESCROW_ID), bytes(65))):
+        assert read_listed_ids(call) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 64])
+def test_the_authorization_of_a_list_is_its_eip_712_digest(count):
+    escrow, listed = new_address(), a_list(count)
+    names = {"paymentId": "bytes32", "token": "address", "recipient": "address", "amount": "uint256"}
+    typed = encode_typed_data(
+        {"name": "Allowance Escrow", "version": "1", "chainId": 8453, "verifyingContract": escrow},
+        {
+            "Batch": [{"name": "payments", "type": "Payment[]"}, {"name": "deadline", "type": "uint256"}],
+            "Payment": [{"name": name, "type": kind} for name, kind in names.items()],
+        },
+        {"payments": [dict(zip(names, one, strict=True)) for one in listed], "deadline": 1_800_000_000},
+    )
+    expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
+    assert batch_digest(8453, escrow, words_of(listed), 1_800_000_000) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_the_question_for_many_statuses_is_what_an_abi_encoder_makes(count):
+    ids = [number.to_bytes(32, "big") for number in range(count)]
+    expected = keccak(text="statuses(bytes32[])")[:4] + encode(["bytes32[]"], [ids])
+    assert statuses_call(["0x" + one.hex() for one in ids]) == expected
+
+
+# --- Other calls ------------------------------------------------------------------------------------------------------
 CALLS = {
     "owner()": (),
     "symbol()": (),

@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import (
-    UNKNOWN_FATE,
-    ChainUnavailable,
-    Contradiction,
-)
+from chains.port import ChainUnavailable, Contradiction
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import (
     NOT_THERE,
@@ -20,9 +16,8 @@ from tests.support.fake_nodes import (
     hash_of,
     tell,
 )
+from tests.support.fates import UNKNOWN, lone_fates
 from tests.support.lying_evm_nodes import FINAL, TX, finality, sought
-
-UNKNOWN = UNKNOWN_FATE
 
 
 @pytest.mark.parametrize(
@@ -52,7 +47,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
         chain.escrow.search(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.escrow.find_holdings(FINAL)
-    assert chain.prover.find_fates([sought(truth)], finality()) == {TX: UNKNOWN}
+    assert lone_fates(chain.prover.find_fates([sought(truth)], finality())) == {TX: UNKNOWN}
 
 
 @pytest.mark.parametrize("lie", [{"timestamp": "0x0"}, {"hash": hash_of(99)}], ids=["time", "hash"])

@@ -20,7 +20,7 @@ from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
 from tests.support.factories import make_agent
 from tests.support.fake_chain import make_fake_chain
-from tests.support.fake_nodes import ESCROW, NOT_THERE, Node, Truth, adapter, block, receipt, tell, transfer, word
+from tests.support.fake_nodes import ESCROW, NOT_THERE, Node, Truth, adapter, block, made, of_each, receipt, tell
 from tests.support.lying_evm_nodes import FINAL, RAW, finality, sought
 from tests.support.payment_requests import make_service_on, pay_on
 
@@ -32,7 +32,7 @@ class Case:
         fake = make_fake_chain(relayers=1)
         payment = pay_on(fake, make_agent(), make_service_on(fake))
         broadcast(fake.name, fake)
-        row = Settlement.objects.get(payment=payment)
+        row = Settlement.objects.get(payments=payment)
         Settlement.objects.filter(pk=row.pk).update(valid_until=utc_now() + lifetime, raw=RAW)
         # Too old to be signed anew.
         Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(hours=2))
@@ -95,7 +95,7 @@ def test_a_payment_that_waits_is_not_failed_because_a_node_says_that_it_reverted
     case = Case(nodes, liar)
     reverted = receipt(case.truth.tx, [], is_success=False)
 
-    for lies in ({}, {"eth_getTransactionCount": "0x1"}, {"eth_getTransactionCount": "0x1", "eth_call": word(0)}):
+    for lies in ({}, {"eth_getTransactionCount": "0x1"}, {"eth_getTransactionCount": "0x1", "eth_call": of_each(0)}):
         assert case.confirm(eth_getTransactionReceipt=reverted, **lies) == "approved"
     case.truth.is_paid = True
     assert case.confirm() == "settled"
@@ -107,10 +107,10 @@ def test_a_payment_that_waits_is_not_failed_because_a_node_says_that_it_reverted
     [
         {"eth_getTransactionReceipt": lambda tx: receipt(tx, [], is_success=False)},
         {"eth_getTransactionReceipt": None},
-        {"eth_call": word(0)},
-        {"eth_call": word(2)},
-        {"eth_getTransactionReceipt": None, "eth_call": word(0)},
-        {"eth_getTransactionReceipt": None, "eth_call": word(0), "eth_getTransactionCount": "0x0"},
+        {"eth_call": of_each(0)},
+        {"eth_call": of_each(2)},
+        {"eth_getTransactionReceipt": None, "eth_call": of_each(0)},
+        {"eth_getTransactionReceipt": None, "eth_call": of_each(0), "eth_getTransactionCount": "0x0"},
     ],
     ids=["reverted", "no receipt", "not paid", "two", "neither", "nothing at all"],
 )
@@ -128,7 +128,7 @@ def test_a_payment_that_was_made_is_not_failed_because_one_of_two_nodes_says_so(
     case = Case(nodes[:2], liar, lifetime=timedelta(hours=-1))
     case.truth.is_paid = True
 
-    for lies in ({"eth_call": word(0)}, {"eth_getTransactionReceipt": None, "eth_call": word(0)}):
+    for lies in ({"eth_call": of_each(0)}, {"eth_getTransactionReceipt": None, "eth_call": of_each(0)}):
         assert case.confirm(**lies) == "approved"
     assert case.confirm() == "settled"
 
@@ -154,7 +154,7 @@ def test_a_payment_that_was_made_is_settled_whatever_one_of_three_nodes_says(nod
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("lie", [word(1), word(2)], ids=["paid", "void"])
+@pytest.mark.parametrize("lie", [of_each(1), of_each(2)], ids=["paid", "void"])
 def test_a_payment_that_was_not_made_is_not_given_back_while_a_node_denies_it(nodes, liar, lie):
     case = Case(nodes, liar, lifetime=timedelta(hours=-1))
 
@@ -173,7 +173,7 @@ def test_two_of_three_nodes_that_lie_alike_give_nothing_back_while_the_third_ans
     higher.head = 40
 
     unpaid = lies_about(made.truth, is_paid=False)
-    for lies in ({"eth_call": word(0)}, {**unpaid}, {**unpaid, "eth_getBlockByNumber": higher.block}):
+    for lies in ({"eth_call": of_each(0)}, {**unpaid}, {**unpaid, "eth_getBlockByNumber": higher.block}):
         assert made.confirm(**lies) == "approved"
     # It may be made still: only by the time that they say, it is too late.
     for late in (later, higher):
@@ -212,7 +212,7 @@ def test_a_node_that_keeps_no_old_state_proves_all_the_same_that_a_late_payment_
     case = Case(nodes[:1], 0, lifetime=timedelta(hours=-1))
     pruned = {
         "eth_getTransactionCount": lambda _, block: NOT_THERE if block == hex(FINAL) else "0x0",
-        "eth_call": lambda _, block: NOT_THERE if block == hex(FINAL) else word(0),
+        "eth_call": lambda call, block: NOT_THERE if block == hex(FINAL) else of_each(0)(call, block),
     }
 
     assert case.confirm(**pruned) == "failed"
@@ -224,7 +224,7 @@ def test_a_node_that_keeps_no_old_state_settles_what_was_paid(nodes):
     case.truth.is_paid = True
     pruned = {
         "eth_getTransactionCount": lambda _, block: NOT_THERE if block == hex(FINAL) else "0x1",
-        "eth_call": lambda _, block: NOT_THERE if block == hex(FINAL) else word(1),
+        "eth_call": lambda call, block: NOT_THERE if block == hex(FINAL) else of_each(1)(call, block),
     }
 
     assert case.confirm(**pruned) == "settled"
@@ -235,13 +235,13 @@ def test_nothing_is_settled_because_a_node_says_that_its_block_is_final(nodes, l
     case = Case(nodes, liar)
     order = case.truth.order
     honest = case.truth.answers(
-        eth_getTransactionReceipt=lambda tx: receipt(tx, [transfer(order)], number=12),
+        eth_getTransactionReceipt=lambda tx: receipt(tx, made(order), number=12),
         eth_getTransactionCount=lambda _, block: "0x0" if block == hex(FINAL) else "0x1",
-        eth_call=lambda *_: word(1),
+        eth_call=of_each(1),
     )
     for node in nodes:
         node.answers = dict(honest)
-    nodes[liar].answers["eth_getTransactionReceipt"] = lambda tx: receipt(tx, [transfer(order)], number=5)
+    nodes[liar].answers["eth_getTransactionReceipt"] = lambda tx: receipt(tx, made(order), number=5)
 
     confirm(case.name, adapter(*nodes))
 
@@ -256,10 +256,10 @@ def test_a_first_node_that_stopped_following_the_chain_holds_up_nothing(nodes):
     yesterday.head = 3
 
     def old(answer: Any) -> Any:
-        return lambda _, block: answer if block == "latest" or int(block, 16) <= 3 else NOT_THERE
+        return lambda what, block: answer(what, block) if block == "latest" or int(block, 16) <= 3 else NOT_THERE
 
     stuck = {"eth_getBlockByNumber": yesterday.block, "eth_getTransactionReceipt": None}
-    assert case.confirm(**stuck, eth_getTransactionCount=old("0x0"), eth_call=old(word(0))) == "settled"
+    assert case.confirm(**stuck, eth_getTransactionCount=old(lambda *_: "0x0"), eth_call=old(of_each(0))) == "settled"
 
 
 @pytest.mark.django_db
@@ -267,7 +267,9 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
     case = Case(nodes, 0)
     case.truth.is_paid = True
     for node in nodes:
-        node.answers = case.truth.answers(eth_call=lambda call, _: word(int(call["to"].lower() == ESCROW)))
+        node.answers = case.truth.answers(
+            eth_call=lambda call, block: of_each(int(call["to"].lower() == ESCROW))(call, block)
+        )
     chain = adapter(*nodes)
     chain = EvmChain.of(replace(chain.served, escrow="0x" + "77" * 20), held_key("RELAYER_SEED"))
 
@@ -278,7 +280,7 @@ def test_a_payment_by_an_earlier_escrow_is_asked_of_that(nodes):
 
 def test_a_chain_whose_nodes_contradict_each_other_does_not_hide_that_anothers_do(nodes, truth, caplog):
     truth.is_paid = True
-    one = tell(nodes[:2], truth, 0, eth_call=word(0))
+    one = tell(nodes[:2], truth, 0, eth_call=of_each(0))
     served = replace(one.served, chain=replace(one.served.chain, aliases=("another",)))
     other = EvmChain.of(served, held_key("RELAYER_SEED"))
     for chain in (one, other, one, other):

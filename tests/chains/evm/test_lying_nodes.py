@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from chains.evm.adapter import EvmChain
 from chains.port import (
-    UNKNOWN_FATE,
     AuthorizedBy,
     ChainUnavailable,
     Fate,
@@ -26,47 +26,55 @@ from tests.support.fake_nodes import (
     Truth,
     adapter,
     hash_of,
+    made,
+    of_each,
     order_of,
+    paid,
     receipt,
     tell,
     transfer,
     word,
 )
+from tests.support.fates import PAID, UNKNOWN, LoneFate, lone
 from tests.support.lying_evm_nodes import TX, finality, sought
 from tests.support.scenes import Scene, state_of, status_of, transaction_of
 
-UNKNOWN = UNKNOWN_FATE
+UNMADE = (PaymentFate.UNPAID, NonceFate.UNUSED)
 
 
 # --- Fates ------------------------------------------------------------------------------------------------------------
+def prove(chain: EvmChain, truth: Truth) -> LoneFate:
+    return lone(chain.prover.find_fates([sought(truth)], finality())[TX])
+
+
 @pytest.mark.parametrize("is_paid", [True, False])
 def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, is_paid):
     truth.is_paid = is_paid
-    fate = Fate(PaymentFate.PAID, NonceFate.USED) if is_paid else Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
+    fate = PAID if is_paid else UNMADE
 
     honest = tell(nodes, truth, liar)
-    assert honest.prover.find_fates([sought(truth)], finality()) == {TX: fate}
+    assert prove(honest, truth) == fate
     lagging = tell(nodes, truth, liar, eth_call=NOT_THERE, eth_getTransactionCount=NOT_THERE)
-    assert lagging.prover.find_fates([sought(truth)], finality()) == {TX: fate}
-    assert adapter(nodes[liar]).prover.find_fates([sought(truth)], finality()) == {TX: UNKNOWN}
+    assert prove(lagging, truth) == fate
+    assert prove(adapter(nodes[liar]), truth) == UNKNOWN
     for count in (2, 3):
-        lying = tell(nodes[:count], truth, liar, eth_call=word(not is_paid), eth_getTransactionCount=hex(not is_paid))
+        lies = {"eth_call": of_each(int(not is_paid)), "eth_getTransactionCount": hex(not is_paid)}
         # That it was paid, two of three may say. That it was not, all must.
-        said = {TX: UNKNOWN if count == 2 else fate if is_paid else replace(fate, payment=PaymentFate.UNKNOWN)}
-        assert lying.prover.find_fates([sought(truth)], finality()) == said
+        said = UNKNOWN if count == 2 else PAID if is_paid else (PaymentFate.UNKNOWN, NonceFate.UNUSED)
+        assert prove(tell(nodes[:count], truth, liar, **lies), truth) == said
 
 
 @pytest.mark.parametrize("used", [0, 1])
 def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nodes, truth, liar, used):
     order = replace(truth.order, authorized_by=AuthorizedBy(ESCROW, TOKEN))
-    query = replace(sought(truth), order=order)
+    query = replace(sought(truth), orders=[order])
 
     def say(is_used: int) -> Any:
-        return lambda call, _: word(is_used if call["to"] == TOKEN else 0)
+        return lambda call, block: word(is_used) if call["to"] == TOKEN else of_each(0)(call, block)
 
     for index, node in enumerate(nodes):
         node.answers = truth.answers(eth_call=say(1 - used if index == liar else used))
-    said = adapter(*nodes).prover.find_fates([query], finality())[TX].payment
+    said, _ = lone(adapter(*nodes).prover.find_fates([query], finality())[TX])
 
     assert said is (PaymentFate.PAID if used else PaymentFate.UNKNOWN)
 
@@ -75,7 +83,14 @@ def test_that_an_authorization_was_used_two_may_say_that_it_was_not_all_must(nod
 def test_a_word_that_is_neither_yes_nor_no_proves_nothing(nodes, truth, answer):
     nodes[0].answers = truth.answers(eth_call=lambda *_: answer)
 
-    assert adapter(nodes[0]).prover.find_fates([sought(truth)], finality())[TX].payment is PaymentFate.UNKNOWN
+    assert prove(adapter(nodes[0]), truth)[0] is PaymentFate.UNKNOWN
+
+
+@pytest.mark.parametrize("status", [2, 3, 2**256 - 1])
+def test_a_status_that_is_neither_paid_nor_unpaid_proves_nothing(nodes, truth, status):
+    nodes[0].answers = truth.answers(eth_call=of_each(status))
+
+    assert prove(adapter(nodes[0]), truth)[0] is PaymentFate.UNKNOWN
 
 
 @pytest.mark.parametrize("has_nonces", [True, False])
@@ -88,8 +103,10 @@ def test_what_a_node_has_in_a_block_for_ever_ends_by_proof_alone(db, monkeypatch
     assert state_of(payment) == SettlementState.INCLUDED
     Payment.objects.filter(pk=payment.pk).update(created_at=utc_now() - timedelta(days=1))
     scene.chain.blocks[transaction_of(payment).tx] = Inclusion(10**6, "elsewhere", is_final=False, failure=None)
-    fate = Fate(PaymentFate.UNPAID, NonceFate.UNUSED) if is_proven else UNKNOWN
-    monkeypatch.setattr(scene.chain, "find_fates", lambda sought, _: {one.tx: fate for one in sought})
+    fate = UNMADE if is_proven else UNKNOWN
+    monkeypatch.setattr(
+        scene.chain, "find_fates", lambda sought, _: {one.tx: Fate.of_all(one, *fate) for one in sought}
+    )
     deadline = transaction_of(payment).valid_until
     if deadline is not None:
         scene.chain.reach(deadline + timedelta(seconds=1))
@@ -108,7 +125,7 @@ def look(node: Node, truth: Truth, block_number: int | None = None) -> Any:
 
 def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(nodes, truth):
     truth.is_paid = True
-    elsewhere = receipt(TX, [transfer(truth.order)]) | {"blockHash": hash_of(99)}
+    elsewhere = receipt(TX, made(truth.order)) | {"blockHash": hash_of(99)}
     nodes[0].answers = truth.answers(eth_getTransactionReceipt=elsewhere)
     assert not look(nodes[0], truth).is_final
 
@@ -117,7 +134,7 @@ def test_a_transaction_in_a_block_that_is_not_on_the_chain_is_not_final(nodes, t
 
 
 def test_a_receipt_from_a_block_that_there_is_not_yet_is_no_receipt(nodes, truth):
-    far = receipt(TX, [transfer(truth.order)], number=10**12)
+    far = receipt(TX, made(truth.order), number=10**12)
     nodes[0].answers = truth.answers(eth_getTransactionReceipt=far, eth_getTransactionCount="0x1")
     chain = adapter(nodes[0])
 
@@ -138,7 +155,7 @@ def test_a_receipt_that_cannot_be_read_is_no_receipt(nodes, truth, changes):
 
 
 def test_one_node_of_three_neither_hides_a_transaction_nor_makes_one_up(nodes, truth, liar):
-    made_up = {"eth_getTransactionReceipt": lambda tx: receipt(tx, [transfer(truth.order)])}
+    made_up = {"eth_getTransactionReceipt": lambda tx: receipt(tx, made(truth.order))}
     used = {"eth_getTransactionCount": "0x1"}  # another transaction of the relayer may have its nonce
 
     for node in nodes:
@@ -171,15 +188,33 @@ ORDER = order_of()
 )
 def test_a_success_without_the_tokens_own_word_is_not_a_payment(nodes, truth, logs):
     truth.is_paid = True
-    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, logs))
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, [paid(ORDER), *logs]))
+
+    assert look(nodes[0], truth).failure.startswith("The transaction succeeded without paying")
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        [],
+        [paid(ORDER, address=TOKEN)],
+        [paid(ORDER, topics=[hash_of(9), *paid(ORDER)["topics"][1:]])],
+        [paid(ORDER, topics=[paid(ORDER)["topics"][0], hash_of(9), *paid(ORDER)["topics"][2:]])],
+        [paid(ORDER, topics=paid(ORDER)["topics"][:1])],
+    ],
+    ids=["no log", "another contract", "another event", "another id", "no id"],
+)
+def test_a_success_without_the_escrows_own_word_is_not_a_payment(nodes, truth, logs):
+    truth.is_paid = True
+    nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, [*logs, transfer(ORDER)]))
 
     assert look(nodes[0], truth).failure.startswith("The transaction succeeded without paying")
 
 
 def test_a_payment_is_found_among_other_logs_and_in_any_case_of_hex(nodes, truth):
     truth.is_paid = True
-    shouted = transfer(ORDER, topics=["0x" + one[2:].upper() for one in transfer(ORDER)["topics"]])
-    logs = [transfer(ORDER, address=ESCROW), transfer(ORDER, data="0x"), shouted]
+    shouted = [one | {"topics": ["0x" + topic[2:].upper() for topic in one["topics"]]} for one in made(ORDER)]
+    logs = [transfer(ORDER, address=ESCROW), transfer(ORDER, data="0x"), *shouted]
     nodes[0].answers = truth.answers(eth_getTransactionReceipt=receipt(TX, logs))
 
     assert look(nodes[0], truth).failure is None

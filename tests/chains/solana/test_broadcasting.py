@@ -171,7 +171,7 @@ def test_the_last_words_of_the_program_are_part_of_the_reason(node, truth, raws)
     error = {"InstructionError": [4, {"Custom": 2}]}
     tx = truth.land(1, 900, (Asset.USDC, 0, 0), error=error, logs=logs)
     chain = tell([node], truth)
-    lost = TransactionQuery(tx, raws[Asset.USDC], None, None, 900, "900")  # type: ignore[arg-type]
+    lost = TransactionQuery(tx, raws[Asset.USDC], None, [], 900, "900")  # type: ignore[arg-type]
 
     sentence = "Failed: custom program error 0x2 (invalid mint) in instruction 4. Error: Invalid Mint"
     assert chain.follower.find_reason(lost, 900) == sentence

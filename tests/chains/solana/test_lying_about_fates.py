@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from chains.port import UNKNOWN_FATE, Fate, NonceFate, PaymentFate
+from chains.port import TransactionQuery
+from chains.solana.adapter import SolanaChain
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, blocks, some_tx, status, tell
+from tests.support.fates import ABSENT, FAILED, GONE, PAID, UNKNOWN, LoneFate, lone_fates
 from tests.support.lying_solana_nodes import OLD, finality, sought
 
-UNKNOWN = UNKNOWN_FATE
-PAID = Fate(PaymentFate.PAID, NonceFate.USED)
-FAILED = Fate(PaymentFate.UNPAID, NonceFate.USED)
-ABSENT = Fate(PaymentFate.UNKNOWN, NonceFate.UNUSED)
-GONE = Fate(PaymentFate.UNPAID, NonceFate.UNUSED)
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 
@@ -23,6 +20,10 @@ ERROR = {"InstructionError": [3, {"Custom": 1}]}
 def nodes() -> Iterator[list[Node]]:
     with open_nodes(3) as made:
         yield made
+
+
+def prove(chain: SolanaChain, *sought: TransactionQuery) -> dict[str, LoneFate]:
+    return lone_fates(chain.prover.find_fates(sought, finality()))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def nodes() -> Iterator[list[Node]]:
 def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, fate):
     one = sought(truth)
     truth.statuses[one.tx] = there
-    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: fate}
+    assert prove(tell(nodes, truth), one) == {one.tx: fate}
 
     unable = {
         "is behind": replace(truth, final=FINAL - 1, statuses={}).answers(),
@@ -48,15 +49,15 @@ def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, fate
         "answers in another form": {"getSignatureStatuses": lambda *_: truth.context([{"slot": -1}])},
     }
     for how, lies in unable.items():
-        assert tell(nodes, truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: fate}, how
-        assert tell(nodes[:2], truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}, how
+        assert prove(tell(nodes, truth, liar, **lies), one) == {one.tx: fate}, how
+        assert prove(tell(nodes[:2], truth, liar, **lies), one) == {one.tx: UNKNOWN}, how
     for lie in (None, status(900), status(900, ERROR), status(899)):
         if lie != there:
             for count in (2, 3):
                 lying = tell(nodes[:count], truth, liar, getSignatureStatuses=lambda *_, lie=lie: truth.context([lie]))
                 # That it paid, two of three may say; that it failed, or never will be there, all must.
                 said = PAID if (count, fate) == (3, PAID) else UNKNOWN
-                assert lying.prover.find_fates([one], finality()) == {one.tx: said}, lie
+                assert prove(lying, one) == {one.tx: said}, lie
 
 
 @pytest.mark.parametrize(
@@ -67,23 +68,23 @@ def test_a_proof_is_what_nodes_say_that_can_tell(nodes, truth, liar, there, fate
 def test_what_can_still_land_is_absent_for_now(nodes, truth, changes):
     one = sought(truth, **changes)
 
-    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: ABSENT}
+    assert prove(tell(nodes, truth), one) == {one.tx: ABSENT}
 
 
 def test_nobody_can_tell_that_something_is_absent_without_knowing_since_when_it_could_be_there(nodes, truth):
     one = sought(truth, valid_from_block=None)
     chain = tell(nodes, truth)
-    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
+    assert prove(chain, one) == {one.tx: UNKNOWN}
 
     truth.statuses[one.tx] = status(900)
-    assert chain.prover.find_fates([one], finality()) == {one.tx: PAID}
+    assert prove(chain, one) == {one.tx: PAID}
 
 
 def test_what_is_past_its_last_block_on_one_node_alone_is_absent_for_now(nodes, truth, liar):
     one = sought(truth)
     chain = tell(nodes, truth, liar, **replace(truth, height=850).answers())
 
-    assert chain.prover.find_fates([one], finality()) == {one.tx: ABSENT}
+    assert prove(chain, one) == {one.tx: ABSENT}
 
 
 @pytest.mark.parametrize("commitment", ["finalized", "processed"])
@@ -93,13 +94,13 @@ def test_what_was_signed_as_good_for_too_short_is_not_gone_before_its_blockhash_
     def usable(blockhash: str, config: Any) -> Any:
         return truth.context(blockhash == OLD and config["commitment"] == commitment)
 
-    assert tell(nodes, truth, liar, isBlockhashValid=usable).prover.find_fates([one], finality()) == {one.tx: ABSENT}
-    assert tell(nodes, truth).prover.find_fates([one], finality()) == {one.tx: GONE}
+    assert prove(tell(nodes, truth, liar, isBlockhashValid=usable), one) == {one.tx: ABSENT}
+    assert prove(tell(nodes, truth), one) == {one.tx: GONE}
 
 
 def test_a_node_says_how_far_it_is_before_it_says_what_is_absent(nodes, truth):
     one = sought(truth)
-    tell(nodes[:1], truth).prover.find_fates([one], finality())
+    prove(tell(nodes[:1], truth), one)
 
     asked = [method for method in nodes[0].asked if method != "getGenesisHash"]
     whole = ["getBlocksWithLimit", "getBlock", "getBlock"]
@@ -114,7 +115,7 @@ def test_proofs_of_many_are_asked_for_together(nodes, truth):
     for number in range(1, 201):
         truth.statuses[some_tx(number)] = status(900)
 
-    fates = tell(nodes[:1], truth).prover.find_fates(many, finality())
+    fates = prove(tell(nodes[:1], truth), *many)
 
     assert [fates[one.tx] for one in many] == [PAID] * 200 + [GONE] * 100
     assert len(nodes[0].requests) < 6
@@ -144,9 +145,9 @@ HOLES: dict[str, dict[str, Any]] = {
 def test_a_node_whose_history_has_a_hole_cannot_tell_that_something_is_gone(nodes, truth, liar, lies):
     one = sought(truth)
 
-    assert tell(nodes, truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: GONE}
-    assert tell(nodes[:2], truth, liar, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
-    assert tell([nodes[liar]], truth, 0, **lies).prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
+    assert prove(tell(nodes, truth, liar, **lies), one) == {one.tx: GONE}
+    assert prove(tell(nodes[:2], truth, liar, **lies), one) == {one.tx: UNKNOWN}
+    assert prove(tell([nodes[liar]], truth, 0, **lies), one) == {one.tx: UNKNOWN}
 
 
 def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
@@ -155,7 +156,7 @@ def test_a_node_with_a_hole_is_heard_about_what_it_has(nodes, truth, liar):
     said = iter([None, status(900)])
     nodes[liar].answers["getSignatureStatuses"] = lambda *_: truth.context([next(said)])
 
-    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
+    assert prove(chain, one) == {one.tx: UNKNOWN}
 
 
 def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(nodes, truth):
@@ -168,4 +169,4 @@ def test_a_hole_elsewhere_says_nothing_about_what_was_good_before_or_after_it(no
     listed = blocks(500, 800) + blocks(820, FINAL)
     chain = tell(nodes[:1], truth, 0, getBlocksWithLimit=lambda first, *_: [slot for slot in listed if slot >= first])
 
-    assert chain.prover.find_fates(many, finality()) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}
+    assert prove(chain, *many) == {early: UNKNOWN, one.tx: UNKNOWN, late: GONE}

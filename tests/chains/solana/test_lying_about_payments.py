@@ -38,7 +38,9 @@ class Renewing(SolanaPreparer):
 
     def prepare(self, *_: Any, **__: Any) -> SignedTransaction:
         self.renewed += 1
-        return SignedTransaction(some_tx(10**6), b"", Decimal(0), valid_until_height=10**6, valid_from_block=FINAL)
+        return SignedTransaction(
+            some_tx(10**6), b"signed", Decimal(0), valid_until_height=10**6, valid_from_block=FINAL
+        )
 
 
 class Case:
@@ -51,7 +53,7 @@ class Case:
         self.name, self.id, self._nodes, self._liars = fake.name, payment.pk, nodes, liars
         self.truth = Truth()
         signed = sign(self.truth)
-        row = Settlement.objects.get(payment=payment)
+        row = Settlement.objects.get(payments=payment)
         Settlement.objects.filter(pk=row.pk).update(raw=signed.raw, valid_until_height=850, valid_from_block=700)
         self.tx = row.tx
         ChainState.objects.filter(pk=fake.name).update(observed_at=utc_now())

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from chains.port import UNKNOWN_FATE, ChainUnavailable, Contradiction, TransactionQuery
+from chains.port import ChainUnavailable, Contradiction, GasCost, TransactionQuery
 from chains.solana.adapter import SolanaChain
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from tests.support.deposits import none_of_ours
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import FINAL, HEIGHT, NEWEST, Truth, adapter, some_hash, status, tell
+from tests.support.fates import UNKNOWN, lone_fates
 from tests.support.lying_solana_nodes import OLD, ORDER, TURN, finality, sign, sought
 from tests.support.solana_vm import SEED
 
-UNKNOWN = UNKNOWN_FATE
 ERROR = {"InstructionError": [3, {"Custom": 1}]}
 
 
@@ -75,7 +75,7 @@ def test_one_of_several_nodes_alone_makes_nothing_final(nodes, truth):
         chain.escrow.search(1, FINAL, none_of_ours)
     with pytest.raises(ChainUnavailable):
         chain.escrow.find_holdings(FINAL)
-    assert chain.prover.find_fates([one], finality()) == {one.tx: UNKNOWN}
+    assert lone_fates(chain.prover.find_fates([one], finality())) == {one.tx: UNKNOWN}
 
 
 # --- Inclusions -------------------------------------------------------------------------------------------------------
@@ -209,27 +209,27 @@ def spending(tx: str, lamports: int) -> dict[str, Any]:
 @pytest.mark.parametrize("lie", [0, 10**9, None])
 def test_a_node_alone_can_neither_inflate_the_cost_of_a_new_account_nor_hide_it(nodes, truth, lie):
     signed = sign(truth, replace(ORDER, asset=Asset.USDC))
-    landed = TransactionQuery(signed.tx, signed.raw, TURN, None, 5, "5", most_cost=signed.most_cost)
+    landed = TransactionQuery(signed.tx, signed.raw, TURN, [], 5, "5", most_cost=signed.most_cost)
     honest = spending(signed.tx, 2_049_280)
     lying = None if lie is None else spending(signed.tx, lie)
     truth.transactions[signed.tx] = honest
 
     chain = tell(nodes, truth, 0, getTransaction=lying)
 
-    assert chain.prover.find_costs([landed], finality()) == {signed.tx: Decimal("0.00204928")}
+    assert chain.prover.find_costs([landed], finality()) == {signed.tx: GasCost(Decimal("0.00204928"))}
     # Of two that contradict each other, neither is believed.
     assert adapter(*nodes[:2]).prover.find_costs([landed], finality()) == {}
 
 
 def test_of_a_transaction_that_makes_no_account_the_cost_is_signed_and_no_node_is_asked(nodes, truth):
     signed = sign(truth)
-    landed = TransactionQuery(signed.tx, signed.raw, TURN, None, 5, "5", most_cost=signed.most_cost)
+    landed = TransactionQuery(signed.tx, signed.raw, TURN, [], 5, "5", most_cost=signed.most_cost)
 
     silent = tell(nodes, truth, 0)
     for node in nodes:
         node.respond = lambda _: (503, b"")
 
-    assert silent.prover.find_costs([landed], finality()) == {signed.tx: Decimal("0.00001")}
+    assert silent.prover.find_costs([landed], finality()) == {signed.tx: GasCost(Decimal("0.00001"))}
 
 
 # --- Fees -------------------------------------------------------------------------------------------------------------

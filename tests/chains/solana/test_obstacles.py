@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import PaymentPlan
+from chains.port import TransactionPlan
 from chains.solana.derivation import associated_account
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset
@@ -44,7 +44,7 @@ def test_too_little_for_an_account_that_was_seen_is_an_obstacle_that_names_the_l
         enough = replace(what, amount=found.least)
         assert obstacle(bench, enough, payee={"lamports": held}) is None
         assert bench.chain.prepare(
-            PaymentPlan(enough, bench.submitter, bench.state(), bench.signer, {"lamports": held}), NOW
+            TransactionPlan.of_one(enough, bench.submitter, bench.state(), bench.signer, {"lamports": held}), NOW
         )
 
 

@@ -12,7 +12,7 @@ from solders.transaction import Transaction
 from spl.memo.constants import MEMO_PROGRAM_ID
 from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
-from chains.port import ChainUnavailable, Order, PaymentPlan, SignerUnavailable, Submitter
+from chains.port import ChainUnavailable, Order, PaymentPlan, SignerUnavailable, Submitter, TransactionPlan
 from chains.solana.instructions import UNIT_LIMIT
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset
@@ -36,10 +36,17 @@ def order(asset=Asset.USDC, amount="1", recipient=RECIPIENT):
 
 
 def sign(bench, what=None, payee=None, *, submitter=None, state=None, signer=None, chain=None):
-    plan = PaymentPlan(
+    plan = TransactionPlan.of_one(
         what or order(), submitter or bench.submitter, state or bench.state(), signer or bench.signer, payee
     )
     return (chain or bench.chain).prepare(plan, NOW)
+
+
+def test_each_payment_has_a_transaction_of_its_own(bench):
+    payments = [PaymentPlan(replace(order(), escrow_id=f"pay_{number}")) for number in range(3)]
+    plan = TransactionPlan(payments, bench.submitter, bench.state() | {"mostTogether": 64}, bench.signer)
+
+    assert bench.chain.divide(plan) == [[one] for one in payments]
 
 
 def refusal(bench, **options):

@@ -9,9 +9,9 @@ def test_an_exported_payment_says_what_its_transactions_have_cost_once_that_is_k
     agent, service = make_agent(), make_service()
     replaced, under_way, unknown = (decide(agent, service, "1").payment_id for _ in range(3))
     for payment, cost in ((replaced, "0.000021"), (under_way, "0.000042"), (unknown, None)):
-        Settlement.objects.filter(payment=payment).update(cost=cost, most_cost="0.0001")
+        Settlement.objects.filter(payments=payment).update(cost=cost, most_cost="0.0001")
     for payment, cost, state in ((replaced, "0.00000000000000001", "replaced"), (under_way, None, "expired")):
-        row = Settlement.objects.filter(payment=payment).values().get()
+        row = Settlement.objects.filter(payments=payment).values().get()
         Settlement.objects.create(**{**row, "tx": new_name("tx"), "state": state, "cost": cost})
 
     rows = {

@@ -239,7 +239,7 @@ def test_an_export_of_a_withdrawal_has_its_agent(auditor, story):
 
 
 def test_transactions_that_only_fill_a_nonce_are_listed_apart(auditor, story):
-    paying = Settlement.objects.filter(payment__agent=story[0]).earliest("tx")
+    paying = Settlement.objects.filter(payments__agent=story[0]).earliest("tx")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE payments_settlement SET payment_id = NULL WHERE tx = %s", [paying.tx])
 

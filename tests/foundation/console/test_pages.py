@@ -29,6 +29,7 @@ from services.operations import Registration, register_service
 from tests.foundation.console.conftest import address
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
 from tests.support.one_of_everything import make_one_of_everything
+from tests.support.scenes import row_of
 
 OURS = [
     Service,
@@ -82,8 +83,8 @@ def test_the_list_and_each_row_can_be_looked_at(superuser, entry, model):
 
 
 def test_a_transactions_page_tells_what_happened_to_it_and_why(superuser, entry):
-    settlement = Settlement.objects.get(payment_id=entry.payment_id)
-    change_states([StateChange(settlement, SettlementState.EXPIRED, reason="Not included before its deadline.")])
+    settlement = Settlement.objects.get(payments=entry.payment_id)
+    change_states([StateChange(row_of(settlement), SettlementState.EXPIRED, reason="Not included before its deadline.")])
 
     page = superuser.get("payments_settlement_change", settlement.tx).content.decode()
 
@@ -185,7 +186,7 @@ def test_a_payment_is_found_by_its_id_its_agent_and_its_transaction(auditor, ent
 
 
 def test_a_payment_shows_its_transactions_and_links_its_log_entry(auditor, entry):
-    settlement = Settlement.objects.get(payment_id=entry.payment_id)
+    settlement = Settlement.objects.get(payments=entry.payment_id)
 
     page = auditor.get("payments_payment_change", entry.payment_id).content.decode()
 

@@ -22,6 +22,7 @@ from policy.signer import published_keys
 from services.models import WebhookDelivery
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.histories import tamper
+from tests.support.scenes import row_of
 
 
 @pytest.fixture
@@ -74,8 +75,8 @@ def test_metadata_is_shown_in_words(auditor, api, agent, payment):
 
 
 def test_the_page_shows_each_step_on_the_chain_and_each_webhook(auditor, entry):
-    settlement = Settlement.objects.get(payment_id=entry.payment_id)
-    settle([StateChange(settlement, SettlementState.FINAL, block_number=7)])
+    settlement = Settlement.objects.get(payments=entry.payment_id)
+    settle([StateChange(row_of(settlement), SettlementState.FINAL, block_number=7)])
     decide(make_agent(), make_service(webhook_url="https://other.example/"), "1")
 
     html = page_of(auditor, entry)
@@ -222,7 +223,7 @@ def test_the_page_takes_as_many_queries_however_much_there_is(auditor, entry):
         page_of(auditor, entry)
     agent, service = make_agent(), make_service(webhook_url="https://many.example/")
     entries = [decide(agent, service, "1") for _ in range(4)]
-    settle([StateChange(Settlement.objects.get(payment_id=one.payment_id), SettlementState.FINAL) for one in entries])
+    settle([StateChange(row_of(Settlement.objects.get(payments=one.payment_id)), SettlementState.FINAL) for one in entries])
     with CaptureQueriesContext(connection) as many:
         page_of(auditor, entries[-1])
 

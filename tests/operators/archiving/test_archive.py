@@ -113,7 +113,7 @@ def old_transition(*, is_settled):
     if is_settled:
         scene.chain.include(transaction_of(payment))
         assert scene.confirm() == 1
-    row = Settlement.objects.get(payment=payment)
+    row = Settlement.objects.get(payments=payment)
     then = utc_now() - OLD
     Settlement.objects.filter(pk=row.pk).update(changed_at=then)
     return Transition.objects.create(settlement=row, old="signed", new="broadcast", reason="Old.", created_at=then)

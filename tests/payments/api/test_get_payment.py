@@ -4,7 +4,7 @@ import pytest
 
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import format_instant, utc_now
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from tests.support.answers import error_of
 from tests.support.factories import decide
 
@@ -67,6 +67,7 @@ def test_every_transaction_of_a_payment_is_shown_newest_first(api, agent, servic
     second = Settlement.objects.get(pk=entry.tx)
     second.tx, second.state, second.created_at = "0x" + "5" * 64, "broadcast", utc_now()
     second.save(force_insert=True)
+    Leg.objects.create(payment_id=entry.payment_id, settlement=second, agent=agent, chain=second.chain)
 
     shown = api.get(f"/v1/payments/{entry.payment_id}").json()
 

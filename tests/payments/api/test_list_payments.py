@@ -7,7 +7,7 @@ import pytest
 
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import format_instant, utc_now
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from tests.support.answers import error_of, faulty_params
 from tests.support.factories import decide, make_agent, make_service, new_name
 from tests.support.log_reads import ids
@@ -40,6 +40,7 @@ def test_each_payment_is_listed_as_it_is_shown_by_itself_newest_first(api, agent
     second = Settlement.objects.get(pk=entry.tx)
     second.tx, second.state, second.created_at = "0x" + "6" * 64, "final", utc_now()
     second.save(force_insert=True)
+    Leg.objects.create(payment_id=entry.payment_id, settlement=second, agent=agent, chain=second.chain)
 
     page = api.get(PATH, {"agentId": agent.id}).json()
 

@@ -24,6 +24,8 @@ from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.fake_chain import PATIENCE_S
 from tests.support.local_chain import Localnet
 from tests.support.localnets import EVM, LOCALNETS
+from tests.support.made_ends import fail_by
+from tests.support.scenes import row_of
 from tests.support.servers import Servers
 from tests.support.waiting import full
 
@@ -89,16 +91,15 @@ def assert_waited(again: Any, first: Any, applied: str) -> None:
 
 
 def include(row: Settlement) -> None:
-    change_states([StateChange(row, SettlementState.INCLUDED, block_number=1, block_hash="0x01")])
+    change_states([StateChange(row_of(row), SettlementState.INCLUDED, block_number=1, block_hash="0x01")])
 
 
 def settle_it(row: Settlement) -> None:
-    settle([StateChange(row, SettlementState.FINAL)])
+    settle([StateChange(row_of(row), SettlementState.FINAL)])
 
 
 def fail_it(row: Settlement) -> None:
-    assert row.payment is not None
-    fail(row.payment, reason="Reverted.", ended=StateChange(row, SettlementState.FAILED, "Reverted."))
+    fail_by(StateChange(row_of(row), SettlementState.FAILED, "Reverted."))
 
 
 def test_a_payment_that_no_block_takes_is_answered_after_the_time(api, payment):
@@ -246,7 +247,7 @@ def test_a_request_waits_for_its_block_and_holds_nothing_meanwhile(committed, se
     assert json.loads(body)["status"] == "approved"
     assert headers["Preference-Applied"] == "wait=30"
     payment_id = json.loads(body)["id"]
-    assert Settlement.objects.get(payment_id=payment_id, chain=localnet.caip2).state in ("included", "final")
+    assert Settlement.objects.get(payments=payment_id, chain=localnet.caip2).state in ("included", "final")
     again = payer.pay(key, "wait=30")
     assert again[:2] == (status, body)
     assert (again[2]["Preference-Applied"], again[2]["Idempotent-Replayed"]) == ("wait=30", "true")

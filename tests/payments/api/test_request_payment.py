@@ -82,7 +82,7 @@ def test_a_payment_changes_balance_windows_and_rows_in_one_go(api, agent, paymen
     agent = Agent.objects.get(pk=agent.id)
     entry = LogEntry.objects.get(agent=agent)
     row = Payment.objects.get(pk=answer["id"])
-    settlement = Settlement.objects.get(payment=row)
+    settlement = Settlement.objects.get(payments=row)
     movement = BalanceMovement.objects.get(agent=agent, kind="payment")
     assert (agent.balance, agent.spent_total) == (997.5, 2.5)
     assert (entry.result, entry.rule, entry.payment_id, entry.tx) == (

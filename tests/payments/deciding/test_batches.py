@@ -19,7 +19,7 @@ from foundation.kernel.errors import (
 from ledger.models import BalanceMovement, LogEntry
 from payments.deciding.operations import conclude, decide_together
 from payments.deciding.requests import Environment, PaymentRequest
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment
 from policy.models import Agent
 from policy.operations import pause_agent, resume_agent
 from services.models import WebhookEvent
@@ -38,8 +38,9 @@ TABLES: dict[Any, tuple[str, ...]] = {
         "clock_repairs", "refused_request",
     ),
     Payment: ("agent_id", "service_id", "asset", "amount", "chain", "recipient", "escrow_id", "status", "created_at"),
-    Settlement: (
-        "payment__escrow_id", "chain", "is_void", "valid_until", "state", "created_at", "agent_id", "most_cost",
+    Leg: (
+        "payment__escrow_id", "chain", "is_void", "is_live", "skipped", "agent_id", "most_cost",
+        "settlement__valid_until", "settlement__state", "settlement__created_at",
     ),
     BalanceMovement: ("agent_id", "kind", "amount", "balance_after", "author", "reason", "created_at"),
     WebhookEvent: ("service_id", "type", "created_at"),

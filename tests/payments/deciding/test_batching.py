@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from chains.port import PaymentPlan
+from chains.port import TransactionPlan
 from foundation.database import SERVICE_LOCK, lock_name
 from foundation.kernel.errors import PolicySignerUnavailable
 from payments.deciding.batching import Batcher, Place
@@ -76,7 +76,7 @@ class Desk:
         begun, go_on = threading.Event(), threading.Event()
         prepare = self.chain.prepare
 
-        def hold(plan: PaymentPlan, now: datetime) -> Any:
+        def hold(plan: TransactionPlan, now: datetime) -> Any:
             begun.set()
             assert go_on.wait(PATIENCE_S)
             return prepare(plan, now)
@@ -211,8 +211,8 @@ def test_who_waits_too_long_for_an_agent_is_refused_and_the_others_go_on(desk):
 def test_an_error_that_is_nobody_s_refusal_reaches_who_asked_and_nobody_else(desk):
     broken = FakeChain.prepare
 
-    def fail_for_two(plan: PaymentPlan, now: datetime) -> Any:
-        if plan.order.amount == 2:
+    def fail_for_two(plan: TransactionPlan, now: datetime) -> Any:
+        if any(order.amount == 2 for order in plan.orders):
             raise ZeroDivisionError
         return broken(desk.chain, plan, now)
 

@@ -98,7 +98,7 @@ def test_a_signer_that_does_not_co_sign_leaves_a_blocked_entry(agent, service):
         decide(agent, service, signer=SignerThatSealsOnly(seals=True))
 
     assert [entry.rule for entry in LogEntry.objects.filter(agent=agent)] == ["policy_signer_available"]
-    assert not Settlement.objects.filter(payment__agent=agent).exists()
+    assert not Settlement.objects.filter(payments__agent=agent).exists()
     assert_nothing_moved(agent)
 
 

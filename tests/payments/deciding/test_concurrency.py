@@ -74,7 +74,7 @@ def test_fifty_identical_requests_at_once_are_one_payment_and_fifty_identical_an
     assert Counter(answer.is_replay for answer in answers) == {True: 49, False: 1}
     assert target.entries().count() == 1
     payment = Payment.objects.get(agent=target.agent)
-    assert Settlement.objects.filter(payment=payment).count() == 1
+    assert Settlement.objects.filter(payments=payment).count() == 1
     assert BalanceMovement.objects.filter(payment_id=payment.id).count() == 1
     assert WebhookEvent.objects.filter(service=target.service).count() == 1
     check_agent(target.agent.id)
@@ -153,7 +153,7 @@ def test_many_agents_over_few_relayers_leave_no_gap_in_their_nonces(servers):
         relayers.update(is_enabled=True)
 
     assert [answer.status for answer in answers] == [201] * 120
-    used = Settlement.objects.filter(payment__agent__in=[target.agent for target in targets])
+    used = Settlement.objects.filter(payments__agent__in=[target.agent for target in targets])
     assert set(used.values_list("relayer__number", flat=True)) <= {0, 1, 2}
     check_nonces(LOCALNET)
     for target in targets:
@@ -169,7 +169,7 @@ def test_many_agents_at_once_pay_on_a_chain_without_nonces_and_all_of_it_arrives
     SOLANA.drain()
 
     assert [answer.status for answer in answers] == [201] * 64
-    rows = Settlement.objects.filter(payment__agent__in=[target.agent for target in targets])
+    rows = Settlement.objects.filter(payments__agent__in=[target.agent for target in targets])
     assert rows.filter(nonce=None, state="final").count() == 64
     for target in targets:
         assert SOLANA.balance_of(Asset.USDC, target.service.address) == 8_000_000

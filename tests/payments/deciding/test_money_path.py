@@ -122,7 +122,7 @@ def test_migrating_again_brings_an_old_function_up_to_date():
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE OR REPLACE FUNCTION payments_record_batch(p_entries json, p_agents json, p_payments json,"
-            " p_settlements json, p_movements json, p_events json) RETURNS void LANGUAGE sql AS 'SELECT'"
+            " p_settlements json, p_legs json, p_movements json, p_events json) RETURNS void LANGUAGE sql AS 'SELECT'"
         )
     call_command("migrate", verbosity=0)
     with connection.cursor() as cursor:

@@ -28,6 +28,7 @@ from services.models import Service
 from services.operations import disable_service
 from tests.support.agent_model import AMOUNTS, LIMITS, STEPS, AgentModel, Bought, Decided
 from tests.support.payment_requests import make_request
+from tests.support.scenes import row_of
 
 pytestmark = pytest.mark.long(55)
 
@@ -192,8 +193,8 @@ class HistoryWithNonces(History):
     @rule()
     def raise_fees(self) -> None:
         waiting = Settlement.objects.filter(chain=self.chain.name, state=SettlementState.BROADCAST)
-        for row in waiting.select_related("relayer", "payment"):
-            assert stuck_transactions._replace(row, self.chain, {}) == 1
+        for row in waiting.select_related("relayer"):
+            assert stuck_transactions._replace(row_of(row), row.relayer, self.chain, {}) == 1
 
     @precondition(lambda self: self._open())
     @rule(data=st.data(), is_worth_renewing=st.booleans())
@@ -208,7 +209,7 @@ class HistoryWithNonces(History):
     @rule(data=st.data(), is_final=st.booleans())
     def let_a_void_land(self, data: st.DataObject, is_final: bool) -> None:
         one = data.draw(st.sampled_from([one for one in self._may_be_paid() if one.is_lost]))
-        void = Settlement.objects.get(payment=one.payment_id, is_void=True, state__in=OPEN_STATES)
+        void = Settlement.objects.get(payments=one.payment_id, is_void=True, state__in=OPEN_STATES)
         self._land_what_is_before(void)
         self.chain.include(void, is_final=False)
         self._follow()
@@ -220,22 +221,22 @@ class HistoryWithNonces(History):
         """Let all that is before a transaction in its line land and do what it was made for, fillers of gaps too."""
         relayers.refresh_relayers(self.chain.name, self.chain, {})
         before = Settlement.objects.filter(relayer=row.relayer, nonce__lt=row.nonce, state__in=OPEN_STATES)
-        for earlier in before.select_related("payment", "relayer").order_by("nonce"):
+        for earlier in before.select_related("first_payment", "relayer").order_by("nonce"):
             if earlier.tx not in self.chain.blocks:
-                is_used = earlier.payment is not None and not self._is_free(earlier.payment)
+                is_used = earlier.first_payment is not None and not self._is_free(earlier.first_payment)
                 self.chain.include(earlier, is_final=False, failure="Reverted: AlreadyUsed" if is_used else None)
         for one in self._open():
-            paying = before.filter(payment=one.payment_id, is_void=False)
+            paying = before.filter(payments=one.payment_id, is_void=False)
             one.is_in_block = one.is_in_block or paying.exists()
 
     def _is_free(self, payment: Payment) -> bool:
         """Tell whether the escrow has neither paid nor voided the id of a payment, which it does once."""
         seen = [tx for tx, seen in self.chain.blocks.items() if seen.failure is None]
-        is_used = Settlement.objects.filter(payment=payment, tx__in=seen).exists()
+        is_used = Settlement.objects.filter(payments=payment, tx__in=seen).exists()
         return not is_used and payment.escrow_id not in self.chain.paid | self.chain.voided
 
     def _end_of(self, one: Bought) -> datetime:
-        rows = Settlement.objects.filter(payment=one.payment_id, is_void=False)
+        rows = Settlement.objects.filter(payments=one.payment_id, is_void=False)
         return max(row.valid_until for row in rows if row.valid_until is not None)
 
     def _is_past(self, end: datetime) -> bool:
@@ -254,7 +255,7 @@ class HistoryWithoutNonces(History):
         self._advance(last + HEIGHT_MARGIN, is_worth_renewing=is_worth_renewing)
 
     def _end_of(self, one: Bought) -> int:
-        live = Settlement.objects.get(payment=one.payment_id, state__in=OPEN_STATES)
+        live = Settlement.objects.get(payments=one.payment_id, state__in=OPEN_STATES)
         return live.valid_until_height or 0
 
     def _is_past(self, end: int) -> bool:

@@ -209,7 +209,7 @@ def test_the_id_in_the_escrow_and_the_key_name_the_right_one_whatever_else_is_sa
 def test_a_transaction_that_also_paid_what_the_ledger_knows_is_not_claimed_by_its_id():
     scene = EscrowScene()
     known = scene.settle()
-    tx = Settlement.objects.get(payment=known).tx
+    tx = Settlement.objects.get(payments=known).tx
     outflow = scene.lose("1.00", tx=tx, log_index=1)
     owners = Owners([outflow])
 

@@ -60,7 +60,7 @@ def test_an_unknown_transaction_that_pays_an_approved_payment_settles_it_once(sc
     search(scene)
     search_again(scene)
 
-    ours, theirs = Settlement.objects.filter(payment=payment).order_by("created_at")
+    ours, theirs = Settlement.objects.filter(payments=payment).order_by("created_at")
     assert (ours.state, transitions_of(ours)[-1][2]) == (S.REPLACED, f"{found.tx} was included in its place.")
     assert (theirs.tx, theirs.state, bytes(theirs.raw), theirs.nonce) == (found.tx, S.FINAL, b"", None)
     assert (theirs.block_number, theirs.block_hash) == (found.block_number, found.block_hash)
@@ -115,7 +115,7 @@ def test_an_expired_payment_that_another_one_has_paid_is_neither_signed_again_no
     scene.confirm()
 
     assert {status_of(payment) for payment in payments} == {PaymentStatus.SETTLED}
-    finals = Settlement.objects.filter(payment__in=payments, state=S.FINAL)
+    finals = Settlement.objects.filter(payments__in=payments, state=S.FINAL)
     assert set(finals.values_list("tx", flat=True)) == set(paid_by)
     assert {len(transactions_of(payment)) for payment in payments} == {2}
     assert not scene.returns()
@@ -128,7 +128,7 @@ def test_a_lost_payment_that_a_thief_submits_before_it_is_void_is_settled_and_it
     payment = counting.pay_and_send()
     counting.chain.include(transaction_of(payment), failure="Reverted.")
     counting.confirm()
-    void = Settlement.objects.get(payment=payment, is_void=True)
+    void = Settlement.objects.get(payments=payment, is_void=True)
     found = take_out(counting, payment)
     counting.broadcast()
     counting.chain.include(void, failure="Reverted: AlreadyUsed")
@@ -139,7 +139,7 @@ def test_a_lost_payment_that_a_thief_submits_before_it_is_void_is_settled_and_it
     assert status_of(payment) == PaymentStatus.SETTLED
     assert [(row.tx, row.state) for row in transactions_of(payment)][1:] == [(found.tx, S.FINAL)]
     assert Settlement.objects.get(pk=void.pk).state == S.FAILED
-    assert Settlement.objects.filter(payment=payment, is_void=True).count() == 1
+    assert Settlement.objects.filter(payments=payment, is_void=True).count() == 1
     assert not counting.returns()
     assert_all_known(counting)
     check_agent(counting.agent.id)

@@ -80,6 +80,7 @@ def test_a_restored_database_does_not_pay_again_what_was_signed_after_its_backup
     # As it was before it was signed again.
     with transaction.atomic():
         tamper("DELETE FROM payments_transition WHERE settlement_id IN (%s, %s)", old.pk, new.pk)
+        tamper("DELETE FROM payments_leg WHERE tx = %s", new.pk)
         tamper("DELETE FROM payments_settlement WHERE tx = %s", new.pk)
     Settlement.objects.filter(pk=old.pk).update(state=S.BROADCAST)
     an_hour_ago = utc_now() - timedelta(hours=1)

@@ -174,7 +174,7 @@ def test_the_chain_confirms_what_it_paid_and_denies_what_is_only_said_to_be_sett
 
     never_sent = scene.pay(agent, service, "4")
     block = scene.adapter.follower.find_finality().block_number
-    Settlement.objects.filter(payment=never_sent).update(state="final", block_number=block)
+    Settlement.objects.filter(payments=never_sent).update(state="final", block_number=block)
     Payment.objects.filter(pk=never_sent.pk).update(status="settled", settled_at=an_hour_ago)
     Payment.objects.filter(pk=more.pk).update(amount=Decimal("2.5"))
     if isinstance(scene.chain, SolanaDeployment):

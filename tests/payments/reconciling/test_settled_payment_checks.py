@@ -58,7 +58,7 @@ def test_a_doubtful_payment_that_nobody_can_tell_of_does_not_hold_up_the_others(
 
     class Forgetful(type(scene.chain)):  # type: ignore[misc]
         def find_fates(self, sought: Any, finality: Any) -> Any:
-            if any(one.order.escrow_id == doubtful.escrow_id for one in sought):
+            if any(order.escrow_id == doubtful.escrow_id for one in sought for order in one.orders):
                 raise ChainUnavailable("It is too long ago.")
             return super().find_fates(sought, finality)
 
@@ -109,7 +109,7 @@ def lose(scene: EscrowScene, payment: Payment) -> None:
 
 
 def forget(scene: EscrowScene, payment: Payment) -> None:
-    Settlement.objects.filter(payment=payment).update(state="replaced")
+    Settlement.objects.filter(payments=payment).update(state="replaced")
 
 
 @pytest.mark.parametrize("tamper", [deny, revert, lose, forget], ids=lambda one: one.__name__)
@@ -130,7 +130,7 @@ def test_a_settled_payment_that_the_chain_does_not_confirm_raises_an_alarm_until
 
     scene.chain.paid.add(payment.escrow_id)
     scene.chain.blocks[before.tx] = inclusion
-    Settlement.objects.filter(payment=payment).update(state="final")
+    Settlement.objects.filter(payments=payment).update(state="final")
     assert scene.reconcile().unconfirmed == []
 
 

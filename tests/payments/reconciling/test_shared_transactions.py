@@ -1,4 +1,4 @@
-"""One transaction can make several payments: each has a row of it, and each names it by the chain's own id."""
+"""What the release before writes of transactions has legs as this one makes them: it knows of one payment for each."""
 
 from importlib import import_module
 from typing import Any
@@ -8,50 +8,84 @@ from django.db import connection
 
 from foundation.kernel.times import utc_now
 from payments.lifecycle import SettlementState
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from payments.payment_states import find_payment
-from payments.settling.transaction_rows import read_rows
 from tests.support.scenes import Scene, transaction_of
 
-MIGRATION: Any = import_module("payments.migrations.0016_shared_transactions")
+MIGRATION: Any = import_module("payments.migrations.0019_legs_of_before")
+_INSERT = """
+    INSERT INTO payments_settlement (tx, payment_id, chain, relayer_id, is_void, raw, state, block_hash, reason, created_at,
+                                     changed_at, agent_id, most_cost)
+    VALUES (%s, %s, %s, %s, false, %s, %s, '', '', %s, %s, %s, %s)
+"""
 
 
-def write_as_the_release_before(payment: Payment, tx: str) -> Settlement:
-    """Write the row of a transaction that another payment has already as the release before does."""
-    now = utc_now()
-    return Settlement.objects.create(
-        tx=f"{tx}#{payment.pk}", payment=payment, chain=payment.chain, relayer=transaction_of(payment).relayer, raw=b"",
-        state=SettlementState.REPLACED, created_at=now, changed_at=now,
-    )  # fmt: skip
+def write_as_the_release_before(payment: Payment, tx: str, state: str, *, is_found: bool = False) -> None:
+    """Write the row of a transaction: one that it has signed, or one that it has found on the chain."""
+    now, relayer = utc_now(), transaction_of(payment).relayer
+    signed = (b"", state, now, now, None, None) if is_found else (b"raw", state, now, now, payment.agent_id, 3)
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, (tx, payment.pk, payment.chain, relayer.pk, *signed))
+
+
+def update(statement: str, *parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE payments_settlement SET {statement}", parameters)
 
 
 @pytest.fixture
-def row(scene: Scene) -> Settlement:
-    """A row that the release before has written, of the transaction 0xabc."""
-    return write_as_the_release_before(scene.pay(), "0xabc")
+def expired(scene: Scene) -> Payment:
+    """A payment whose own transaction has expired."""
+    payment = scene.pay()
+    update("state = 'expired' WHERE payment_id = %s", payment.pk)
+    return payment
 
 
-def test_what_the_release_before_writes_names_the_chains_own_id(row):
-    row.refresh_from_db()
-    (read,) = read_rows(Settlement.objects.filter(pk=row.pk))
-    shown = find_payment(str(row.payment_id))
+def test_what_it_signs_has_a_leg_that_follows_it_and_learns_its_cost(expired):
+    write_as_the_release_before(expired, "0xabc", "signed")
+    leg = Leg.objects.get(settlement="0xabc")
+    assert (leg.payment_id, leg.agent_id, leg.is_live, leg.most_cost) == (expired.pk, expired.agent_id, True, 3)
 
-    assert (row.chain_tx, read.chain_tx) == ("0xabc", "0xabc")
+    update("state = 'replaced' WHERE tx = '0xabc'")
+    assert not Leg.objects.get(settlement="0xabc").is_live
+
+    update("state = 'final', cost = 2 WHERE tx = '0xabc'")
+    leg = Leg.objects.get(settlement="0xabc")
+    assert (leg.is_live, leg.cost) == (True, 2)
+
+
+def test_what_it_finds_made_by_others_is_a_leg_of_the_chains_own_transaction(scene, expired):
+    other = scene.pay()
+    update("state = 'final' WHERE payment_id = %s", other.pk)
+    shared, own = transaction_of(other).tx, transaction_of(expired).tx
+
+    write_as_the_release_before(expired, f"{shared}#{expired.pk}", SettlementState.REPLACED, is_found=True)
+
+    shown = find_payment(expired.pk)
     assert shown is not None
-    assert [one.tx for one in shown.transactions if one.state == SettlementState.REPLACED] == ["0xabc"]
+    assert {one.tx for one in shown.transactions} == {shared, own}
 
 
-def test_what_the_release_before_has_written_names_it_once_migrated(row):
-    Settlement.objects.filter(pk=row.pk).update(shared_tx=None)
+def test_what_it_has_written_before_has_legs_once_migrated(scene):
+    live, over = scene.pay(), scene.pay()
+    scene.chain.most_together = 1
+    update("state = 'expired' WHERE payment_id = %s", over.pk)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM payments_leg")
+
+    with connection.schema_editor() as editor:
+        MIGRATION.make_legs(None, editor)
+        MIGRATION.make_legs(None, editor)
+
+    legs = {leg.payment_id: (leg.settlement_id, leg.is_live, leg.most_cost) for leg in Leg.objects.all()}
+    assert legs[live.pk] == (transaction_of(live).tx, True, transaction_of(live).most_cost)
+    assert not legs[over.pk][1]
+
+
+def test_what_this_release_signs_names_its_first_payment_for_that_one(scene):
+    payment = scene.pay()
 
     with connection.cursor() as cursor:
-        cursor.execute(MIGRATION.FILL_IN)
-
-    row.refresh_from_db()
-    assert row.chain_tx == "0xabc"
-
-
-def test_a_transaction_that_makes_one_payment_is_named_by_its_key(scene):
-    own = transaction_of(scene.pay())
-
-    assert (own.shared_tx, own.chain_tx) == (None, own.tx)
+        cursor.execute("SELECT tx FROM payments_settlement WHERE payment_id = %s", [payment.pk])
+        assert cursor.fetchall() == [(transaction_of(payment).tx,)]
+    assert Settlement.objects.get(pk=transaction_of(payment).pk).payments.get() == payment

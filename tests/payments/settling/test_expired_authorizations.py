@@ -92,7 +92,7 @@ def test_it_has_no_transaction_uses_no_nonce_and_is_in_the_log(scene):
 
     payment = authorized(scene)
 
-    assert not Settlement.objects.filter(payment=payment).exists()
+    assert not Settlement.objects.filter(payments=payment).exists()
     assert Relayer.objects.get(chain=scene.chain.name).next_nonce == before
     assert Agent.objects.get(pk=scene.agent.pk).balance == scene.agent.balance - payment.amount
     said = answer(payment.entry)
@@ -107,7 +107,7 @@ def test_what_the_history_shows_is_settled_with_the_payees_transaction(scene):
     taken = take(scene, payment)
 
     assert status_of(payment) == PaymentStatus.SETTLED
-    (row,) = Settlement.objects.filter(payment=payment)
+    (row,) = Settlement.objects.filter(payments=payment)
     assert (row.tx, row.state, row.nonce) == (taken.tx, SettlementState.FINAL, None)
     assert ChainState.objects.get(chain=scene.chain.name).stopped_reason == ""
     scene.chain.reach(end_of(payment) + SECOND)

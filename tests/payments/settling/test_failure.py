@@ -155,7 +155,7 @@ def test_a_transaction_that_no_node_took_expires_like_any_other(scene, is_offere
 def test_a_transaction_that_is_not_in_the_final_block_where_a_node_saw_it_is_offered_again(scene):
     payment = scene.pay_and_send()
     seen = {"state": S.INCLUDED, "block_number": scene.chain.finality.block_number - 1, "block_hash": "0x77"}
-    Settlement.objects.filter(payment=payment).update(**seen)
+    Settlement.objects.filter(payments=payment).update(**seen)
 
     assert scene.confirm() == 0
     assert state_of(payment) == S.BROADCAST
@@ -168,7 +168,7 @@ def test_a_transaction_that_is_not_in_the_final_block_where_a_node_saw_it_is_off
 def test_a_transaction_in_a_block_that_no_chain_has_yet_is_looked_for_again(scene):
     payment = scene.pay_and_send()
     seen = {"state": S.INCLUDED, "block_number": 10**12, "block_hash": "0x77"}
-    Settlement.objects.filter(payment=payment).update(**seen)
+    Settlement.objects.filter(payments=payment).update(**seen)
 
     scene.confirm()
 

@@ -7,10 +7,11 @@ from django.db import DatabaseError, connection, transaction
 
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState, may_follow
-from payments.models import Payment, Settlement, Transition
+from payments.models import Settlement, Transition
 from payments.settling.transitions import StateChange, change_states, fail, settle
 from tests.support.invariants import check_agent
-from tests.support.scenes import HOUR, Scene, at_once, state_of, status_of, transaction_of, transitions_of
+from tests.support.made_ends import fail_by
+from tests.support.scenes import HOUR, Scene, at_once, row_of, state_of, status_of, transaction_of, transitions_of
 
 S = SettlementState
 PAIRS = {
@@ -52,12 +53,12 @@ def test_what_the_table_forbids_cannot_be_written(scene, old, new):
     row.refresh_from_db()
     # Seen again in another block, it stays what it is.
     if (old, new) in PAIRS or old == new:
-        assert len(change_states([StateChange(row, new, "A test")])) == 1
+        assert len(change_states([StateChange(row_of(row), new, "A test")])) == 1
         assert Settlement.objects.get(pk=row.pk).state == new
         assert transitions_of(row) == [(old, new, "A test")]
     else:
         with pytest.raises(AssertionError, match=f"may not go from {old} to {new}"):
-            change_states([StateChange(row, new)])
+            change_states([StateChange(row_of(row), new)])
         assert Settlement.objects.get(pk=row.pk).state == old
         assert transitions_of(row) == []
 
@@ -106,18 +107,12 @@ def test_the_database_refuses_to_change_what_was_recorded(scene, statement):
         cursor.execute(statement)
 
 
-def fail_by(end: StateChange) -> int:
-    """Fail a payment together with its transaction."""
-    assert isinstance(end.settlement.payment, Payment)
-    return fail(end.settlement.payment, reason=end.reason, ended=end)
-
-
 # --- One winner -------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("committed")
 def test_of_two_processes_that_change_the_same_thing_exactly_one_wins(has_nonces):
     scene = Scene(has_nonces=has_nonces)
     for end, won in ((S.FINAL, settle), (S.EXPIRED, None)):
-        row = Settlement.objects.select_related("payment").get(payment=scene.pay())
+        row = row_of(transaction_of(scene.pay()))
         moves = [StateChange(row, end, "A test")]
 
         counts = at_once([(lambda: won(moves)) if won else (lambda: fail_by(moves[0]))] * 4)  # noqa: B023 - done within
@@ -134,8 +129,7 @@ def test_of_settling_and_failing_at_once_exactly_one_wins(has_nonces):
     scene = Scene(has_nonces=has_nonces)
     payments = [scene.pay() for _ in range(10)]
     for payment in payments:
-        row = Settlement.objects.select_related("payment").get(payment=payment)
-
+        row = row_of(transaction_of(payment))
         settled, failed = StateChange(row, S.FINAL), StateChange(row, S.FAILED, "A test")
 
         counts = at_once([partial(settle, [settled]), partial(fail_by, failed)])
@@ -147,16 +141,17 @@ def test_of_settling_and_failing_at_once_exactly_one_wins(has_nonces):
 
 def test_a_process_that_read_a_state_long_ago_changes_nothing(scene):
     payment = scene.pay_and_send()
-    stale = Settlement.objects.select_related("payment").get(payment=payment)
-    scene.chain.include(stale)
+    landed = transaction_of(payment)
+    stale = row_of(landed)
+    scene.chain.include(landed)
     scene.confirm()
-    before = transitions_of(stale)
+    before = transitions_of(landed)
 
     assert fail_by(StateChange(stale, S.FAILED, "Reverted.")) == 0
     assert fail(payment, reason="Void in the escrow.") == 0
 
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert transitions_of(stale) == before
+    assert transitions_of(landed) == before
     check_agent(scene.agent.id)
 
 

@@ -30,7 +30,7 @@ def test_a_nonce_without_a_transaction_is_filled_and_the_later_ones_land(scene, 
     scene.tend()
 
     (filler,) = scene.fillers()
-    assert (filler.nonce, filler.state, filler.valid_until, filler.payment) == (0, S.SIGNED, None, None)
+    assert (filler.nonce, filler.state, filler.valid_until, filler.first_payment) == (0, S.SIGNED, None, None)
     assert "nonce 0 was left open" in caplog.text
     check_nonces(scene.chain.name)
     assert scene.broadcast() == 4

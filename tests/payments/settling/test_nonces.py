@@ -173,7 +173,7 @@ def test_what_the_escrow_counts_as_paid_is_settled_by_its_history_whatever_a_rec
     scene.confirm()
 
     assert status_of(payment) == PaymentStatus.SETTLED
-    assert Settlement.objects.get(payment=payment, state=S.FINAL).tx == tx
+    assert Settlement.objects.get(payments=payment, state=S.FINAL).tx == tx
     assert not scene.returns().exists()
     assert not void_exists(payment)
     check_agent(scene.agent.id)

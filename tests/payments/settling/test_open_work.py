@@ -40,7 +40,9 @@ def test_an_approved_payment_that_no_transaction_pays_is_work(scene, state):
 
 def test_a_void_does_not_pay(db):
     scene = Scene()
-    scene.pay().settlements.update(is_void=True)
+    payment = scene.pay()
+    payment.settlements.update(is_void=True)
+    payment.legs.update(is_void=True)
 
     assert work_of(scene) == NOTHING._replace(is_open=True, is_unpaid=True)
 

@@ -108,11 +108,11 @@ def test_the_chain_is_told_what_landed_for_a_payee_lately(chain, agent, state, s
     if settled is not None:
         changes = {"status": PaymentStatus.SETTLED, "settled_at": utc_now() - settled}
         Payment.objects.filter(pk=payment.pk).update(**changes)
-    Settlement.objects.filter(payment=payment).update(state=state)
+    Settlement.objects.filter(payments=payment).update(state=state)
 
     observe(chain.name, chain)
 
-    raw = bytes(Settlement.objects.get(payment=payment).raw)
+    raw = bytes(Settlement.objects.get(payments=payment).raw)
     assert chain.told == [IncludedPayment(raw, is_final=is_final) for is_final in found]
 
 

@@ -37,7 +37,7 @@ Pay = Callable[[], Payment]
 
 
 def at_most(payments: list[Payment]) -> Decimal:
-    rows = Settlement.objects.filter(payment__in=payments)
+    rows = Settlement.objects.filter(payments__in=payments)
     return rows.aggregate(sum=Sum("most_cost"))["sum"] or Decimal(0)
 
 
@@ -96,7 +96,7 @@ def test_what_is_under_way_counts_as_it_was_signed_and_not_as_the_chain_asks_now
     scene = Scene()
     scene.chain.gas_money["relayer-0"] = 2 * LINE
     dear = scene.pay()
-    Settlement.objects.filter(payment=dear).update(most_cost=LINE)
+    Settlement.objects.filter(payments=dear).update(most_cost=LINE)
 
     scene.tend()
 
@@ -167,12 +167,12 @@ def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):
     scene.tend()
     scene.confirm()
 
-    assert not Settlement.objects.filter(payment=payment, is_void=True).exists()
+    assert not Settlement.objects.filter(payments=payment, is_void=True).exists()
     scene.chain.gas_money["relayer-0"] = 1  # too little for payments
     scene.tend()
     scene.confirm()
 
-    assert Settlement.objects.filter(payment=payment, is_void=True).exists()
+    assert Settlement.objects.filter(payments=payment, is_void=True).exists()
 
 
 # --- On a real chain --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def leave(scene: Scene, beyond: int) -> None:
         (others,) = cursor.fetchone()
     scene.chain.gas_money["relayer-0"] = 10_000
     scene.tend()
-    Settlement.objects.filter(payment=scene.pay()).update(most_cost=10_000 - others - beyond)
+    Settlement.objects.filter(payments=scene.pay()).update(most_cost=10_000 - others - beyond)
 
 
 @pytest.mark.django_db

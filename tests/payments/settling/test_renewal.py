@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chains.port import PaymentPlan
+from chains.port import TransactionPlan
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import PayeeState, Payment
@@ -39,7 +39,7 @@ def test_an_expired_transaction_is_signed_again_and_both_are_kept(scene):
     old, new = transactions_of(payment)
     assert (old.state, new.state, status_of(payment)) == (S.EXPIRED, S.SIGNED, PaymentStatus.APPROVED)
     assert transitions_of(old)[-1] == ("broadcast", "expired", "Not included before its deadline.")
-    assert (new.payment_id, new.chain, new.relayer_id, new.nonce) == (payment.pk, old.chain, old.relayer_id, None)
+    assert (new.first_payment_id, new.chain, new.relayer_id, new.nonce) == (payment.pk, old.chain, old.relayer_id, None)
     assert (new.valid_until, new.offered_at, new.block_number) == (None, None, None)
     assert new.valid_until_height == scene.chain.finality.height + VALIDITY_BLOCKS
     assert new.valid_from_block == scene.chain.finality.block_number
@@ -150,8 +150,8 @@ def test_it_is_signed_for_what_the_payee_is_now(scene, monkeypatch):
     payees: list[Any] = []
     prepare = scene.chain.prepare
 
-    def look_and_prepare(plan: PaymentPlan, now: datetime) -> Any:
-        payees.append(plan.payee)
+    def look_and_prepare(plan: TransactionPlan, now: datetime) -> Any:
+        payees.append(plan.payments[0].payee)
         return prepare(plan, now)
 
     monkeypatch.setattr(scene.chain, "prepare", look_and_prepare)

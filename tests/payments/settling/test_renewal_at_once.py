@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from chains.port import Fate, Finality, PaymentPlan, TransactionQuery
+from chains.port import Fate, Finality, TransactionPlan, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
@@ -133,7 +133,7 @@ def test_the_database_refuses_a_second_live_transaction_of_a_payment(scene):
     old, new = transactions_of(payment)
 
     for state in (*OPEN_STATES, S.FINAL):
-        with pytest.raises(IntegrityError, match="settlement_one_live_per_payment"), transaction.atomic():
+        with pytest.raises(IntegrityError, match="leg_one_live_per_payment"), transaction.atomic():
             Settlement.objects.filter(pk=old.pk).update(state=state)
     assert [row.state for row in (old, new)] == states_of(payment)
 
@@ -153,7 +153,7 @@ def test_workers_at_once_sign_again_once(monkeypatch):
         both.wait(PATIENCE_S)
         return fates
 
-    def prepare_otherwise(plan: PaymentPlan, now: datetime) -> Any:
+    def prepare_otherwise(plan: TransactionPlan, now: datetime) -> Any:
         state = {"height": scene.chain.finality.height + next(heights)}
         return prepare(replace(plan, state=state), now)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from chains.port import UNKNOWN_FATE, ChainUnavailable, Fate, Finality, NonceFate, PaymentFate, TransactionQuery
+from chains.port import ChainUnavailable, Fate, Finality, NonceFate, PaymentFate, TransactionQuery
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Payment
@@ -73,7 +73,7 @@ def test_nothing_is_signed_again_on_one_nodes_word(scene, monkeypatch):
     payment = has_expired(scene)
 
     def contradict(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
-        return {one.tx: UNKNOWN_FATE for one in sought}
+        return {one.tx: Fate.of_all(one, PaymentFate.UNKNOWN, NonceFate.UNKNOWN) for one in sought}
 
     with monkeypatch.context() as patch:
         patch.setattr(scene.chain, "find_fates", contradict)
@@ -122,7 +122,7 @@ def test_nodes_that_call_it_gone_while_it_can_still_land_are_not_believed(scene,
     scene.reach_deadline(payment)
 
     def call_it_gone(sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, Fate]:
-        return {one.tx: Fate(PaymentFate.UNPAID, NonceFate.UNUSED) for one in sought}
+        return {one.tx: Fate.of_all(one, PaymentFate.UNPAID, NonceFate.UNUSED) for one in sought}
 
     monkeypatch.setattr(scene.chain, "find_fates", call_it_gone)
 

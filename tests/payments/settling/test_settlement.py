@@ -16,7 +16,7 @@ from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.local_chain import Localnet
 from tests.support.localnets import EVM, SOLANA
-from tests.support.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
+from tests.support.scenes import HOUR, row_of, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
 
 S = SettlementState
 ASSETS = [(localnet, asset) for localnet in (EVM, SOLANA) for asset in localnet.assets[:3]]
@@ -29,7 +29,7 @@ def has(localnet: Localnet, payment: Payment) -> int:
 
 
 def read(payment: Payment) -> Settlement:
-    return Settlement.objects.select_related("relayer", "payment").get(pk=transaction_of(payment).pk)
+    return Settlement.objects.select_related("relayer").get(pk=transaction_of(payment).pk)
 
 
 # --- Failed -----------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def test_a_payment_that_the_chain_refuses_is_given_back_and_the_next_one_arrives
 def test_a_failure_on_the_chain_fails_nothing_before_it_is_final(real, localnet):
     payment = real(LIMIT)
     number = localnet.include(payment)
-    sought = query_of(read(payment))
+    sought = query_of(row_of(read(payment)))
     finality = replace(localnet.adapter.follower.find_finality(), block_number=number - 1)
 
     seen = localnet.adapter.follower.find_inclusions([sought], finality).inclusions[sought.tx]

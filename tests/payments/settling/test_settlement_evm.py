@@ -16,7 +16,7 @@ from tests.support.evm_escrow import daily_cap, paused_escrow
 from tests.support.local_chain import Localnet
 from tests.support.local_ids import LOCALNET
 from tests.support.localnets import EVM
-from tests.support.scenes import HOUR, state_of, states_of, status_of, transaction_of, transactions_of, turn_of
+from tests.support.scenes import HOUR, row_of, state_of, states_of, status_of, transaction_of, transactions_of, turn_of
 
 S = SettlementState
 
@@ -86,7 +86,7 @@ def test_a_payment_that_is_stuck_lands_once_with_a_higher_fee_and_so_do_those_be
     assert [states_of(payment) for payment in payments] == [[S.BROADCAST], [S.BROADCAST]]
 
     for payment in payments:  # each in its turn: only the head of the line gets a higher fee
-        Settlement.objects.filter(payment__in=payments).update(changed_at=utc_now() - HOUR / 60)
+        Settlement.objects.filter(payments__in=payments).update(changed_at=utc_now() - HOUR / 60)
         EVM.observe()
         assert len(transactions_of(payment)) == 2
         while state_of(payment) != S.INCLUDED and status_of(payment) != PaymentStatus.SETTLED:
@@ -116,7 +116,7 @@ def test_a_payment_that_expired_leaves_a_nonce_that_is_filled_and_the_next_one_l
     refresh_relayers(LOCALNET, adapter, adapter.observer.observe())
     EVM.drain()
 
-    filler = Settlement.objects.get(payment=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)
+    filler = Settlement.objects.get(payments=None, relayer__chain=LOCALNET, nonce=transaction_of(expired).nonce)
     receipt = EVM.rpc("eth_getTransactionReceipt", filler.tx)
     assert (filler.state, receipt["status"], receipt["logs"]) == (S.FINAL, "0x1", [])
     assert receipt["from"] == receipt["to"]
@@ -128,7 +128,7 @@ def test_a_payment_whose_nonce_was_used_elsewhere_is_given_back_with_proof(real)
     adapter = EVM.adapter
     payment = real()
     row = transaction_of(payment)
-    turn = query_of(Settlement.objects.select_related("relayer", "payment").get(pk=row.pk)).submitter
+    turn = query_of(row_of(row)).submitter
     assert adapter.nonces is not None
     stranger = adapter.nonces.prepare_filler(turn, adapter.observer.observe())
     assert adapter.broadcaster.send([stranger.raw]) == [None]

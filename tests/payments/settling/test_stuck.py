@@ -74,7 +74,7 @@ def test_a_transaction_that_was_never_offered_or_is_in_a_block_keeps_its_fee(sce
 
 def test_a_transaction_that_expires_soon_keeps_its_fee(scene):
     payment = scene.pay_and_send()
-    Settlement.objects.filter(payment=payment).update(valid_until=transaction_of(payment).created_at + HOUR / 60)
+    Settlement.objects.filter(payments=payment).update(valid_until=transaction_of(payment).created_at + HOUR / 60)
     scene.let_pass(HOUR / 2)
     assert scene.raise_fees() == 0
 

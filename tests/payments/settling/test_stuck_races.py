@@ -12,7 +12,7 @@ from payments.settling.broadcasting import RETRY_AFTER
 from payments.settling.confirming import confirm
 from payments.settling.transitions import StateChange, change_states
 from tests.support.invariants import check_agent
-from tests.support.scenes import HOUR, Scene, status_of, transaction_of
+from tests.support.scenes import HOUR, Scene, row_of, status_of, transaction_of
 
 S = SettlementState
 
@@ -34,7 +34,7 @@ def test_a_fee_that_is_raised_while_the_chain_is_asked_stops_nothing(scene, monk
 
     assert [look(scene), scene.broadcast(), look(scene)] == [0, 1, 1]
 
-    rows = Settlement.objects.filter(payment=payment).order_by("created_at")
+    rows = Settlement.objects.filter(payments=payment).order_by("created_at")
     assert [row.state for row in rows] == [S.FINAL, S.REPLACED, S.REPLACED]
     assert status_of(payment) == PaymentStatus.SETTLED
     check_agent(scene.agent.id)
@@ -56,7 +56,7 @@ def test_a_fee_that_is_raised_while_a_failure_is_proven_fails_the_payment_once(s
 
     assert [status_of(payment), status_of(other)] == [PaymentStatus.FAILED, PaymentStatus.SETTLED]
     assert scene.returns().count() == 1
-    assert not Settlement.objects.filter(payment=payment, state__in=[S.SIGNED, S.BROADCAST, S.INCLUDED]).exists()
+    assert not Settlement.objects.filter(payments=payment, state__in=[S.SIGNED, S.BROADCAST, S.INCLUDED]).exists()
     check_agent(scene.agent.id)
 
 
@@ -75,7 +75,7 @@ def test_an_offer_while_the_chain_is_asked_stops_nothing(scene, monkeypatch):
     scene.confirm()
     scene.confirm()
 
-    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
+    assert [row.state for row in Settlement.objects.filter(payments=payment).order_by("created_at")] == [
         S.INCLUDED,
         S.REPLACED,
     ]
@@ -86,12 +86,13 @@ def test_a_transaction_that_takes_the_place_of_another_does_so_with_it_or_not_at
     first = transaction_of(payment)
     scene.bump()
     first.refresh_from_db()
-    second = transaction_of(payment)
+    second = row_of(transaction_of(payment))
     scene.bump()  # a third has taken the place of the second, which somebody read before that
 
-    assert change_states([StateChange(first, S.INCLUDED, block_number=1, block_hash="0x1", displaces=second)]) == []
+    change = StateChange(row_of(first), S.INCLUDED, block_number=1, block_hash="0x1", displaces=second)
+    assert change_states([change]) == []
 
-    assert [row.state for row in Settlement.objects.filter(payment=payment).order_by("created_at")] == [
+    assert [row.state for row in Settlement.objects.filter(payments=payment).order_by("created_at")] == [
         S.REPLACED,
         S.REPLACED,
         S.BROADCAST,

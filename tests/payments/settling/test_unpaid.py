@@ -66,7 +66,7 @@ def test_what_the_escrow_does_not_call_unpaid_is_neither_given_back_nor_signed_a
     assert {status_of(payment) for payment in payments} == {PaymentStatus.APPROVED}
     assert not scene.returns().exists()
     assert all(f"{payment.pk} is not unpaid" in caplog.text for payment in payments)
-    assert not Settlement.objects.filter(payment__in=payments, is_void=True).exists()
+    assert not Settlement.objects.filter(payments__in=payments, is_void=True).exists()
 
 
 def test_it_is_past_the_deadline_of_every_signature_not_only_of_the_first(scene):

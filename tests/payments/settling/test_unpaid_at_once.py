@@ -10,7 +10,7 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling import unpaid
+from payments.settling import renewal, unpaid
 from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
 from policy.models import Agent
@@ -49,10 +49,10 @@ def test_the_database_refuses_a_second_live_void_of_a_payment_and_lets_it_stand_
     scene.confirm()
     old, new = voids_of(payment)
     for state in (*OPEN_STATES, S.FINAL):
-        with pytest.raises(IntegrityError, match="settlement_one_live_per_payment"), transaction.atomic():
+        with pytest.raises(IntegrityError, match="leg_one_live_per_payment"), transaction.atomic():
             Settlement.objects.filter(pk=old.pk).update(state=state)
     assert [void.state for void in voids_of(payment)] == [old.state, new.state]
-    Settlement.objects.filter(payment=payment, is_void=False).update(state=S.BROADCAST)
+    Settlement.objects.filter(payments=payment, is_void=False).update(state=S.BROADCAST)
 
 
 @pytest.mark.usefixtures("committed")
@@ -183,16 +183,17 @@ def test_a_worker_that_dies_in_between_leaves_no_nonce_and_the_next_goes_on(lose
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(unpaid, "create_settlement", die)
+        for room in (unpaid, renewal):
+            patch.setattr(room, "create_settlement", die)
         with pytest.raises(KeyboardInterrupt):
             tend(scene)
     assert scene.relayer().next_nonce == next_nonce
-    assert Settlement.objects.filter(payment=payment).count() == 1
+    assert Settlement.objects.filter(payments=payment).count() == 1
 
     tend(scene)
 
     assert scene.relayer().next_nonce == (next_nonce or 0) + 1
-    assert Settlement.objects.filter(payment=payment).count() == 2
+    assert Settlement.objects.filter(payments=payment).count() == 2
     assert state_of(payment) == (S.FAILED if lose is has_reverted else S.SIGNED)
     check_nonces(scene.chain.name)
 

@@ -55,7 +55,7 @@ def test_a_page_behind_a_402_is_paid_delivered_and_settled(chain, shop, demand, 
     assert page.json() == {"report": "what was paid for"}
     assert chain.balance_of(payee.address) == PRICE
     settled = wait_for(chain, payment_of(answer), PaymentStatus.SETTLED)
-    (row,) = Settlement.objects.filter(payment=settled)
+    (row,) = Settlement.objects.filter(payments=settled)
     assert row.state == SettlementState.FINAL
     assert int(chain.rpc("eth_getTransactionReceipt", row.tx)["status"], 16) == 1
     assert Agent.objects.get(pk=agent.pk).balance == 1000 - settled.amount
@@ -74,7 +74,7 @@ def test_what_was_taken_is_followed_by_its_id_in_the_log(
 
     lines = [json.loads(JsonLine("worker").format(one)) for one in caplog.records]
     steps = [one for one in lines if one.get("paymentId") == settled.pk]
-    tx = Settlement.objects.get(payment=settled).tx
+    tx = Settlement.objects.get(payments=settled).tx
     assert [(one["state"], one["tx"], one["agentId"], one["escrowId"]) for one in steps] == [
         (state, tx, settled.agent_id, settled.escrow_id) for state in ("final", "settled")
     ]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from django.db import transaction
 
-from chains.port import ChainAdapter, PaymentPlan, SignedTransaction
+from chains.port import ChainAdapter, GasCost, PaymentPlan, SignedTransaction, TransactionPlan
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.deciding.operations import decide_together
@@ -42,8 +42,16 @@ class _PastPreparer:
     def escrow_id(self, _payment_id: str, key_hash: bytes) -> str:
         return f"0x{key_hash.hex()}"
 
-    def prepare(self, plan: PaymentPlan, _at: datetime) -> SignedTransaction:
-        return SignedTransaction(f"0x{hashlib.sha256(plan.order.escrow_id.encode()).hexdigest()}", b"", Decimal(0))
+    def divide(self, plan: TransactionPlan) -> list[list[PaymentPlan]]:
+        # A payment that failed has a transaction of its own.
+        return [[one] for one in plan.payments]
+
+    def rehearse(self, _plan: TransactionPlan) -> Decimal:
+        return Decimal(0)
+
+    def prepare(self, plan: TransactionPlan, _at: datetime) -> SignedTransaction:
+        (order,) = plan.orders
+        return SignedTransaction(f"0x{hashlib.sha256(order.escrow_id.encode()).hexdigest()}", b"", Decimal(0))
 
 
 def past_environment(chains: Collection[str]) -> Environment:
@@ -93,7 +101,7 @@ def decide(requests: Sequence[PaymentRequest], environment: Environment, at: dat
 
 def broadcast(payments: Collection[str], at: datetime) -> list[TransactionRow]:
     """Let the transactions of payments that were approved at a moment have been sent; returns them."""
-    rows = list(read_rows(Settlement.objects.filter(payment__in=payments)))
+    rows = read_rows(Settlement.objects.filter(payments__in=payments).distinct())
     change_states([StateChange(row, SettlementState.BROADCAST) for row in rows], at + _BROADCAST_AFTER)
     return [replace(row, state=SettlementState.BROADCAST) for row in rows]
 
@@ -105,11 +113,12 @@ def finish(rows: Sequence[TransactionRow], at: datetime) -> None:
     change_states([seen(row, SettlementState.INCLUDED) for row in rows], at + _INCLUDED_AFTER)
     rows = [replace(row, state=SettlementState.INCLUDED) for row in rows]
     settle([seen(row, SettlementState.FINAL) for row in rows], at + _FINAL_AFTER)
-    record_costs({row.tx: Decimal(0) for row in rows})
+    record_costs({row.tx: GasCost(Decimal(0)) for row in rows})
 
 
 def give_back(payment_id: str, *, now: datetime) -> None:
     """Let a payment have failed at a moment, after its transaction was broadcast."""
-    (row,) = read_rows(Settlement.objects.filter(payment=payment_id))
-    expired = StateChange(row, SettlementState.EXPIRED, _UNPAID)
-    fail(Payment.objects.get(pk=payment_id), reason=_UNPAID, ended=expired, now=now)
+    (row,) = read_rows(Settlement.objects.filter(payments=payment_id))
+    with transaction.atomic():
+        change_states([StateChange(row, SettlementState.EXPIRED, _UNPAID)], now)
+        fail(Payment.objects.get(pk=payment_id), reason=_UNPAID, now=now)

@@ -91,7 +91,7 @@ def test_payments_and_payees_are_in_all_states(agents):
     payments = Payment.objects.filter(agent__in=agents)
 
     assert set(payments.values_list("status", flat=True)) == {"approved", "settled", "failed"}
-    assert set(Settlement.objects.filter(payment__in=payments).values_list("state", flat=True)) >= {
+    assert set(Settlement.objects.filter(payments__in=payments).values_list("state", flat=True)) >= {
         "broadcast",
         "final",
         "expired",

@@ -1,0 +1,151 @@
+"""What a transaction pays, in a table of its own: one transaction carries several payments, each of which is a leg of it.
+
+The release before knows of one payment for each transaction, in the column `payment_id`. It stays, as the first of several.
+What that release writes and tells of costs while both run, a trigger writes down for the legs. The column `agent_id`, the
+index `settlement_gas_at_most`, and this trigger are for that release alone: the release after this one is to drop them.
+"""
+
+import django.db.models.deletion
+from django.db import migrations, models
+from django.db.models import Q
+
+import policy.fields
+
+_WHAT_THE_RELEASE_BEFORE_WRITES = """
+    CREATE OR REPLACE FUNCTION payments_make_leg() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO payments_leg (payment_id, tx, agent_id, chain, is_void, is_live, most_cost, cost)
+        SELECT NEW.payment_id, split_part(NEW.tx, '#', 1), payment.agent_id, NEW.chain, NEW.is_void,
+               NEW.state IN ('signed', 'broadcast', 'included', 'final'), NEW.most_cost, NEW.cost
+          FROM payments_payment AS payment WHERE payment.id = NEW.payment_id
+            ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$;
+    -- It names an agent, or has found the transaction on the chain; this release names none, and makes legs itself.
+    CREATE OR REPLACE TRIGGER make_leg AFTER INSERT ON payments_settlement
+        FOR EACH ROW WHEN (NEW.payment_id IS NOT NULL AND (NEW.agent_id IS NOT NULL OR NEW.raw = ''))
+        EXECUTE FUNCTION payments_make_leg();
+
+    CREATE OR REPLACE FUNCTION payments_tell_leg() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE payments_leg SET cost = NEW.cost WHERE tx = NEW.tx AND payment_id = NEW.payment_id AND cost IS NULL;
+        RETURN NULL;
+    END $$;
+    CREATE OR REPLACE TRIGGER tell_leg AFTER UPDATE OF cost ON payments_settlement
+        FOR EACH ROW WHEN (NEW.payment_id IS NOT NULL AND NEW.agent_id IS NOT NULL) EXECUTE FUNCTION payments_tell_leg();
+"""
+_FORGET = """
+    DROP TRIGGER IF EXISTS make_leg ON payments_settlement;
+    DROP TRIGGER IF EXISTS tell_leg ON payments_settlement;
+    DROP TRIGGER IF EXISTS legs_follow ON payments_settlement;
+    DROP FUNCTION IF EXISTS payments_make_leg(), payments_tell_leg(), payments_follow_transaction();
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = (("payments", "0017_lease"),)
+    operations = (
+        migrations.RunSQL(
+            "DROP TRIGGER IF EXISTS name_shared_tx ON payments_settlement; DROP FUNCTION IF EXISTS payments_name_shared_tx()",
+            migrations.RunSQL.noop,
+        ),
+        migrations.RemoveField("settlement", "shared_tx"),
+        migrations.RemoveConstraint("settlement", "settlement_one_live_per_payment"),
+        migrations.AlterField(
+            "settlement",
+            "tx",
+            models.CharField(
+                db_collation="C", help_text="The chain's own id.", max_length=100, primary_key=True, serialize=False
+            ),
+        ),
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.RemoveIndex("settlement", "settlement_gas_at_most"),
+                migrations.RemoveField("settlement", "agent"),
+                migrations.RenameField("settlement", "payment", "first_payment"),
+                migrations.AlterField(
+                    "settlement",
+                    "first_payment",
+                    models.ForeignKey(
+                        db_column="payment_id",
+                        help_text="The first of its payments; null: it fills a nonce.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="payments.payment",
+                    ),
+                ),
+            ]
+        ),
+        migrations.AlterField(
+            "settlement",
+            "is_void",
+            models.BooleanField(default=False, help_text="It makes its payment impossible, instead of making it."),
+        ),
+        migrations.CreateModel(
+            name="Leg",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "payment_id", "settlement_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("chain", models.CharField(help_text="CAIP-2.", max_length=64)),
+                ("is_void", models.BooleanField(default=False, help_text="As of its transaction.")),
+                ("is_live", models.BooleanField(default=True)),
+                ("skipped", models.CharField(max_length=500, null=True)),
+                ("most_cost", policy.fields.AmountField(null=True)),
+                ("cost", policy.fields.AmountField(null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="policy.agent",
+                    ),
+                ),
+                (
+                    "payment",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="legs",
+                        to="payments.payment",
+                    ),
+                ),
+                (
+                    "settlement",
+                    models.ForeignKey(
+                        db_column="tx",
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="legs",
+                        to="payments.settlement",
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["settlement"], name="leg_by_transaction"),
+                    models.Index(
+                        condition=Q(cost=None, most_cost__isnull=False),
+                        fields=["agent", "chain"],
+                        name="leg_gas_at_most",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=Q(is_live=True), fields=("payment", "is_void"), name="leg_one_live_per_payment"
+                    )
+                ],
+            },
+        ),
+        migrations.AddField(
+            "settlement",
+            "payments",
+            models.ManyToManyField(related_name="settlements", through="payments.Leg", to="payments.payment"),
+        ),
+        migrations.RunSQL(_WHAT_THE_RELEASE_BEFORE_WRITES, _FORGET),
+    )
