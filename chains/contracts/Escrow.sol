@@ -98,9 +98,10 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// With less it might fail: a relayer, who chooses the gas of the list, would choose what is skipped.
     uint256 public constant TOKEN_GAS = 200_000;
     uint256 private constant TOKEN_VIEW_GAS = 50_000;
-    /// More than a call itself costs: two accounts that are touched for the first time, for the token's code may be at
-    /// another address (EIP-7702), and a few instructions.
-    uint256 private constant CALL_GAS = 10_000;
+    /// More than a call needs beyond what it gives: the EVM keeps a 64th of the gas back, and calls with less where that
+    /// does not suffice (EIP-150). Two accounts may be touched for the first time, 2,600 each, as the code of a token can
+    /// be at another address (EIP-7702).
+    uint256 private constant CALL_GAS = TOKEN_GAS / 63 + 7_000;
 
     /// A key, or a contract that answers `isValidSignature` (ERC-1271).
     address public policySigner;
@@ -170,7 +171,7 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     ///         signed exactly this list.
     /// @dev A payment that `pay` would refuse is skipped: it stays unpaid, and the others are paid. `Paid` follows the
     ///      token's own event here, since only then the escrow knows. The gas limit of the transaction must leave
-    ///      TOKEN_GAS, a 64th of it and CALL_GAS for the last payment.
+    ///      TOKEN_GAS and CALL_GAS when the last payment is sent.
     function payMany(
         Payment[] calldata payments,
         uint256 deadline,
@@ -430,8 +431,7 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         bytes memory message,
         bool isView
     ) private returns (bool success, uint256 size, uint256 word) {
-        // The EVM keeps a 64th of the gas back, and calls with less where that does not suffice (EIP-150).
-        require(gasleft() >= (gasOfToken * 64) / 63 + CALL_GAS, "escrow: too little gas");
+        require(gasleft() >= gasOfToken + CALL_GAS, "escrow: too little gas");
         assembly ("memory-safe") {
             mstore(0, 0)
             switch isView

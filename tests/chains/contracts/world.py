@@ -115,6 +115,14 @@ class World:
         """Return the arguments of every event of this kind in the receipt, in order."""
         return [dict(log.args) for log in event().process_receipt(receipt, errors=DISCARD)]
 
+    def paid(self, receipt) -> list[bytes]:
+        """Return the ids of what was paid, in order."""
+        return [event["paymentId"] for event in self.events(self.escrow.events.Paid, receipt)]
+
+    def skipped(self, receipt) -> list[tuple[bytes, str]]:
+        """Return the ids of what was skipped, in order, each with the reason."""
+        return [(event["paymentId"], event["why"]) for event in self.events(self.escrow.events.Skipped, receipt)]
+
     def balance(self, holder: str, token=None):
         return (token or self.token).functions.balanceOf(holder).call()
 
