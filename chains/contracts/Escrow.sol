@@ -94,14 +94,13 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     uint256 private constant MOST_RELAYERS_AT_FIRST = 64;
     uint256 private constant MOST_AGENT_BYTES = 1024;
     uint256 public constant MOST_TOGETHER = 64;
-    /// A token gets exactly so much for a transfer of a list, and so much to say whether an authorization was used.
-    /// With less it might fail: a relayer, who chooses the gas of the list, would choose what is skipped.
+    /// Each transfer of a list has exactly so much gas, and so has each question whether an authorization was used. With
+    /// less they might fail: a relayer, who chooses the gas of the list, would choose what is skipped.
     uint256 public constant TOKEN_GAS = 200_000;
     uint256 private constant TOKEN_VIEW_GAS = 50_000;
-    /// More than a call needs beyond what it gives: the EVM keeps a 64th of the gas back, and calls with less where that
-    /// does not suffice (EIP-150). Two accounts may be touched for the first time, 2,600 each, as the code of a token can
-    /// be at another address (EIP-7702).
-    uint256 private constant CALL_GAS = TOKEN_GAS / 63 + 7_000;
+    /// What must be there beyond that. The EVM keeps a 64th of the gas back, and makes the call with less where that does
+    /// not suffice (EIP-150); the rest is for the call itself.
+    uint256 private constant CALL_GAS = TOKEN_GAS / 63 + 2_000;
 
     /// A key, or a contract that answers `isValidSignature` (ERC-1271).
     address public policySigner;
@@ -188,10 +187,20 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         for (uint256 index = 0; index < payments.length; index++) {
             _payOrSkip(payments[index], today);
             uint256 left = gasleft();
-            packed[index / 8] |= (before - left) << ((index % 8) * 32);
+            unchecked {
+                packed[index / 8] |= (before - left) << ((index % 8) * 32);
+            }
             before = left;
         }
         emit GasUsed(packed);
+    }
+
+    /// @notice Is called by the escrow alone, for each payment of a list.
+    /// @dev A call of its own, so that it has gas of its own, and nothing remains of a transfer of which the token then
+    ///      says that it was none. The escrow calls itself nowhere else: calls to tokens have other selectors.
+    function sendForList(address token, address to, uint256 amount) external {
+        require(msg.sender == address(this), "escrow: not the escrow");
+        require(IERC20(token).trySafeTransfer(to, amount), "escrow: token refused");
     }
 
     /// @notice Uses `paymentId` up without paying: from here on nothing can be paid under it.
@@ -229,6 +238,12 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// @notice Returns what was paid in `token` since midnight UTC.
     function paidToday(address token) external view returns (uint256) {
         return _paidOnDay[token][_today()];
+    }
+
+    /// @notice Asks a token whether it has moved money by the escrow's authorization of this id. Reverts where it does not
+    ///         answer.
+    function askWhetherUsed(address token, bytes32 paymentId) public view returns (bool) {
+        return IAuthorizingToken(token).authorizationState(address(this), paymentId);
     }
 
     /// @notice Returns what became of each of these ids.
@@ -286,18 +301,26 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     }
 
     function _payOrSkip(Payment calldata payment, uint256 today) private {
-        string memory why = _tryToPay(payment, today);
+        (bytes32 paymentId, address token, address recipient, uint256 amount) = (
+            payment.paymentId, payment.token, payment.recipient, payment.amount
+        );
+        string memory why = _tryToPay(paymentId, token, recipient, amount, today);
         if (bytes(why).length > 0) {
-            emit Skipped(payment.paymentId, why);
+            emit Skipped(paymentId, why);
         } else {
-            emit Paid(payment.paymentId, payment.token, payment.recipient, payment.amount);
+            emit Paid(paymentId, token, recipient, amount);
         }
     }
 
     /// Returns why a payment of a list was not paid; an empty text if it was. As in `pay`, it counts before its money
     /// moves.
-    function _tryToPay(Payment calldata payment, uint256 today) private returns (string memory) {
-        (bytes32 paymentId, address token, uint256 amount) = (payment.paymentId, payment.token, payment.amount);
+    function _tryToPay(
+        bytes32 paymentId,
+        address token,
+        address recipient,
+        uint256 amount,
+        uint256 today
+    ) private returns (string memory) {
         if (status[paymentId] != Status.None) return "escrow: already settled";
         if (authorizationLimits[token].wasSet) {
             (bool isAnswered, bool isUsed) = _tryToAsk(token, paymentId);
@@ -307,14 +330,14 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         mapping(uint256 day => uint256) storage paidOnDay = _paidOnDay[token];
         uint256 paid = paidOnDay[today];
         if (!_isWithinCap(token, paid, amount)) return "escrow: over daily cap";
-        if (!_isPayee(token, payment.recipient)) return "escrow: recipient refused";
+        if (!_isPayee(token, recipient)) return "escrow: recipient refused";
         if (amount == 0) return "escrow: zero amount";
 
         status[paymentId] = Status.Paid;
         unchecked {
             paidOnDay[today] = paid + amount;
         }
-        if (_tryToSend(token, payment.recipient, amount)) return "";
+        if (_tryToSend(token, recipient, amount)) return "";
         status[paymentId] = Status.None;
         paidOnDay[today] = paid;
         return "escrow: token refused";
@@ -392,7 +415,7 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// Other tokens are not even asked: most of them know no authorizations.
     function _isAuthorizationUsed(address token, bytes32 paymentId) private view returns (bool) {
         if (!authorizationLimits[token].wasSet) return false;
-        return IAuthorizingToken(token).authorizationState(address(this), paymentId);
+        return askWhetherUsed(token, paymentId);
     }
 
     /// Tokens such as USDT on Ethereum return nothing; others return false instead of reverting: SafeERC20 knows both.
@@ -410,35 +433,22 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         return to != address(0) && to != address(this) && to != token;
     }
 
-    /// A transfer succeeds as for SafeERC20: the token returns true, or has code and returns nothing.
+    /// What a failed call returns is not read: that would cost gas without end.
     function _tryToSend(address token, address to, uint256 amount) private returns (bool) {
-        bytes memory message = abi.encodeCall(IERC20.transfer, (to, amount));
-        (bool success, uint256 size, uint256 answer) = _callToken(token, TOKEN_GAS, message, false);
-        return success && (size == 0 ? token.code.length > 0 : answer == 1);
+        require(gasleft() >= TOKEN_GAS + CALL_GAS, "escrow: too little gas");
+        try this.sendForList{gas: TOKEN_GAS}(token, to, amount) {
+            return true;
+        } catch {
+            return false;
+        }
     }
 
-    function _tryToAsk(address token, bytes32 paymentId) private returns (bool isAnswered, bool isUsed) {
-        bytes memory message = abi.encodeCall(IAuthorizingToken.authorizationState, (address(this), paymentId));
-        (bool success, uint256 size, uint256 answer) = _callToken(token, TOKEN_VIEW_GAS, message, true);
-        return (success && size >= 32 && answer <= 1, answer == 1);
-    }
-
-    /// Calls a token with so much gas, and reads one word of its answer: that is all that a token can cost the rest of
-    /// a list.
-    function _callToken(
-        address token,
-        uint256 gasOfToken,
-        bytes memory message,
-        bool isView
-    ) private returns (bool success, uint256 size, uint256 word) {
-        require(gasleft() >= gasOfToken + CALL_GAS, "escrow: too little gas");
-        assembly ("memory-safe") {
-            mstore(0, 0)
-            switch isView
-            case 0 { success := call(gasOfToken, token, 0, add(message, 32), mload(message), 0, 32) }
-            default { success := staticcall(gasOfToken, token, add(message, 32), mload(message), 0, 32) }
-            size := returndatasize()
-            word := mload(0)
+    function _tryToAsk(address token, bytes32 paymentId) private view returns (bool isAnswered, bool isUsed) {
+        require(gasleft() >= TOKEN_VIEW_GAS + CALL_GAS, "escrow: too little gas");
+        try this.askWhetherUsed{gas: TOKEN_VIEW_GAS}(token, paymentId) returns (bool answer) {
+            return (true, answer);
+        } catch {
+            return (false, false);
         }
     }
 

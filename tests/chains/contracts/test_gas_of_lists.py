@@ -13,8 +13,6 @@ from tests.chains.contracts.world import PLENTY_OF_GAS
 pytestmark = pytest.mark.long(60)
 
 TOKEN_GAS, VIEW_GAS = 200_000, 50_000
-# What a token uses up before it can look at how much it was given.
-ENTRY_GAS = 500
 NEW_SLOT_GAS = 17_100  # a balance that was nothing costs so much more than one that was something
 
 
@@ -136,55 +134,58 @@ def test_a_token_that_is_asked_takes_its_own_gas_and_no_more(world, hostile, man
 # No choice of gas decides what is skipped.
 
 
-def want_all_gas(world, hostile):
-    wanted = (TOKEN_GAS - ENTRY_GAS, VIEW_GAS - ENTRY_GAS)
-    world.send(hostile.token.functions.wantGas(*wanted), world.stranger)
-
-
-def what_becomes_of(world, call, number, gas):
-    """Submit a list with so much gas, look, and take it back: true if all of it is paid, false if nothing happened."""
+def outcome(world, call, gas=PLENTY_OF_GAS, wanted=None):
+    """Submit a list, look, and take it back; returns how many it paid, and how many it skipped."""
     before = world.tester.take_snapshot()
+    if wanted:
+        world.send(wanted, world.stranger)
     receipt = world._mine(call, world.relayer, gas)
-    paid, skipped = len(world.paid(receipt)), world.skipped(receipt)
+    found = len(world.paid(receipt)), len(world.skipped(receipt))
     world.tester.revert_to_snapshot(before)
-    assert skipped == []
-    assert (receipt.status, paid) in ((1, number), (0, 0))
-    return bool(receipt.status)
+    return found
 
 
-def least_gas(world, call, number):
-    """Find the least gas with which a list is paid."""
-    too_little, enough = 50_000, PLENTY_OF_GAS
-    while enough - too_little > 1:
-        between = (too_little + enough) // 2
-        if what_becomes_of(world, call, number, between):
-            enough = between
-        else:
-            too_little = between
-    return enough
+def find_least(low, high, is_enough):
+    while high - low > 1:
+        between = (low + high) // 2
+        low, high = (low, between) if is_enough(between) else (between, high)
+    return high
+
+
+def want_all_gas(world, hostile):
+    """Have the token want exactly as much gas as it is given where there is plenty: in a transfer, and when asked."""
+    call, want = world.pay_many([hostile.payment(800)]), hostile.token.functions.wantGas
+    in_transfer = find_least(0, TOKEN_GAS, lambda gas: outcome(world, call, wanted=want(gas, 0)) == (0, 1)) - 1
+    when_asked = find_least(0, VIEW_GAS, lambda gas: outcome(world, call, wanted=want(0, gas)) == (0, 1)) - 1
+    assert in_transfer > 193_000
+    assert when_asked > 45_000
+    world.send(want(in_transfer, when_asked), world.stranger)
+
+
+def find_least_gas(world, call):
+    return find_least(50_000, PLENTY_OF_GAS, lambda gas: outcome(world, call, gas) != (0, 0))
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_with_any_gas_all_of_a_list_is_paid_or_none_of_it(world, hostile, is_asked):
-    """The token wants all that it is promised, and nothing less."""
     if is_asked:
         hostile.let_be_asked()
     want_all_gas(world, hostile)
     call = world.pay_many([hostile.payment(number) for number in (1, 2)])
-    least = least_gas(world, call, 2)
+    least = find_least_gas(world, call)
 
     outcomes = {
-        gas: what_becomes_of(world, call, 2, gas)
+        gas: outcome(world, call, gas)
         for gas in sorted({*range(40_000, 600_000, 2_477), *range(least - 100, least + 100), PLENTY_OF_GAS})
     }
 
-    assert outcomes == {gas: gas >= least for gas in outcomes}
+    assert outcomes == {gas: (2, 0) if gas >= least else (0, 0) for gas in outcomes}
 
 
 def test_too_little_gas_for_a_token_is_said(world, hostile):
     want_all_gas(world, hostile)
     call = world.pay_many([hostile.payment(1)])
-    least = least_gas(world, call, 1)
+    least = find_least_gas(world, call)
 
     world.assert_refused(call, world.relayer, TOO_LITTLE_GAS, gas=least - 1)
     world.send(call, world.relayer, gas=least)

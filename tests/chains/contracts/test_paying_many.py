@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chains.contracts.refusals import EXPIRED, NO_PAYMENTS, PAUSED, SETTLED, TOO_MANY
+from tests.chains.contracts.refusals import EXPIRED, NO_PAYMENTS, NOT_THE_ESCROW, PAUSED, SETTLED, TOO_MANY
 from tests.chains.contracts.typed_data import payment_id
 from tests.chains.contracts.world import CAP, DEADLINE, FUNDS, NONE, NOON, PAID, VOID
 
@@ -146,18 +146,11 @@ def test_a_list_while_paused_is_refused(world, paused):
     world.send(world.pay_many(payments), world.relayer)
 
 
-@pytest.mark.parametrize("word", [1, 2, 3])
-def test_a_list_with_an_address_that_has_more_bytes_than_an_address_is_refused(world, word):
-    """The words of a list: where the list stands, the deadline, where the signature stands, its length; then the items."""
-    payment = world.payment()
-    call = bytearray.fromhex(world.pay_many([payment])._encode_transaction_data()[2:])
-    place = 4 + 32 * (4 + word)
-    call[place] = 1
-    transaction = {"from": world.relayer.address, "to": world.escrow.address, "data": bytes(call), "gas": 1_000_000}
+@pytest.mark.parametrize("who", ["relayer", "signer", "owner", "stranger"])
+def test_only_the_escrow_itself_sends_for_a_list(world, who):
+    call = world.escrow.functions.sendForList(world.token.address, world.stranger.address, 1)
 
-    receipt = world.w3.eth.get_transaction_receipt(world.w3.eth.send_transaction(transaction))
-
-    assert (receipt.status, world.is_paid(payment)) == (0, False)
+    world.assert_refused(call, getattr(world, who), NOT_THE_ESCROW)
 
 
 # Many statuses.

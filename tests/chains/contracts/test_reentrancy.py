@@ -145,6 +145,16 @@ def calls_back(world, reentrant, payment):
     }
 
 
+def test_a_token_does_not_send_for_the_list_in_which_it_is_paid(world, reentrant, pair):
+    send = world.escrow.functions.sendForList(reentrant.address, world.stranger.address, 1)
+    arm(world, reentrant, send, insist=False)
+
+    world.send(world.pay_many(pair), world.relayer)
+
+    assert reentrant.functions.attempts().call() == 1
+    assert world.balance(world.stranger.address, reentrant) == 0
+
+
 WHAT = ["pay", "payMany", "void", "deposit"]
 
 

@@ -155,17 +155,7 @@ def test_a_payee_at_whom_a_token_fails_is_skipped(world, misbehaving, manner):
     blocked = hostile.payment(1, manner)
 
     assert_only_the_middle_is_skipped(world, blocked, TOKEN_REFUSED)
-    assert world.balance(hostile.token.address, hostile.token) == 0
-
-
-def test_half_an_answer_is_none_whatever_stood_there_before(world, misbehaving):
-    hostile = Hostile(world, misbehaving("HostileToken"))
-    blocked = replace(hostile.payment(1, "ReturnsAByteLess"), id=b"\0" * 31 + b"\1")
-    day = 0xBA01  # its last byte is the last byte of `true`, too
-    call = world.pay_many([blocked], deadline=(day + 1) * DAY)
-    world.next_block_at(day * DAY)
-
-    assert world.skipped(world.send(call, world.relayer)) == [(blocked.id, TOKEN_REFUSED)]
+    assert world.balance(blocked.recipient, hostile.token) == 0
 
 
 def test_a_token_that_answers_at_length_is_paid(world, misbehaving):
@@ -175,10 +165,13 @@ def test_a_token_that_answers_at_length_is_paid(world, misbehaving):
     assert world.paid(world.send(world.pay_many([payment]), world.relayer)) == [payment.id]
 
 
-def test_a_token_that_answers_false_is_skipped(world, misbehaving):
-    payment = world.payment(token=misbehaving("FalseToken").address)
+def test_a_token_that_answers_false_is_skipped_and_has_moved_nothing(world, misbehaving):
+    """It has moved the money by then: that is undone, else the payment could be paid twice."""
+    token = misbehaving("FalseToken")
 
-    assert_only_the_middle_is_skipped(world, payment, TOKEN_REFUSED)
+    assert_only_the_middle_is_skipped(world, world.payment(token=token.address), TOKEN_REFUSED)
+    assert world.balance(world.escrow.address, token) == FUNDS
+    assert world.balance(world.recipient.address, token) == 0
 
 
 def test_a_token_that_is_no_contract_is_skipped(world):
