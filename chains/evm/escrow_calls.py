@@ -4,6 +4,7 @@ The interface is `chains/contracts/Escrow.sol`. Its arguments are 32-byte words,
 encoder takes twenty times as long, under the agent's lock. Tests compare with one.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from eth_utils.crypto import keccak
@@ -12,14 +13,19 @@ _DOMAIN_TYPE = keccak(text="EIP712Domain(string name,string version,uint256 chai
 _PAYMENT_TYPE = keccak(
     text="Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
 )
+_ITEM = "Payment(bytes32 paymentId,address token,address recipient,uint256 amount)"
+_ITEM_TYPE = keccak(text=_ITEM)
+_BATCH_TYPE = keccak(text=f"Batch(Payment[] payments,uint256 deadline){_ITEM}")
 _VOID_TYPE = keccak(text="Void(bytes32 paymentId)")
 _TRANSFER_TYPE = keccak(
     text="TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
     "bytes32 nonce)"
 )
 _PAY = keccak(text="pay(bytes32,address,address,uint256,uint256,bytes)")[:4]
+_PAY_MANY = keccak(text="payMany((bytes32,address,address,uint256)[],uint256,bytes)")[:4]
 _VOID = keccak(text="void(bytes32,bytes)")[:4]
 _STATUS = keccak(text="status(bytes32)")[:4]
+_STATUSES = keccak(text="statuses(bytes32[])")[:4]
 _AUTHORIZATION_STATE = keccak(text="authorizationState(address,bytes32)")[:4]
 _AUTHORIZATION_LIMITS = keccak(text="authorizationLimits(address)")[:4]
 _BALANCE_OF = keccak(text="balanceOf(address)")[:4]
@@ -45,6 +51,25 @@ def pay_call(payment: bytes, policy_signature: bytes) -> bytes:
     return _PAY + payment + _after(payment, policy_signature)
 
 
+def listed_payment_words(escrow_id: str, token: str, recipient: str, units: int) -> bytes:
+    """Encode a payment of a list, as `payment_words` a lone one: its deadline is the list's."""
+    return _id(escrow_id) + _address(token) + _address(recipient) + _integer(units)
+
+
+def batch_digest(chain_id: int, escrow: str, payments: Sequence[bytes], deadline: int) -> bytes:
+    """Compute the EIP-712 digest (32 bytes) that the policy signer signs for a list of payments' words."""
+    hashes = keccak(b"".join(keccak(_ITEM_TYPE + words) for words in payments))
+    return _digest(chain_id, escrow, _BATCH_TYPE + hashes + _integer(deadline))
+
+
+def pay_many_call(payments: Sequence[bytes], deadline: int, policy_signature: bytes) -> bytes:
+    """Encode the call of `payMany`: where the list stands, the deadline, where the signature stands; then both."""
+    head_bytes = 3 * _WORD
+    listed = _list(payments)
+    head = _integer(head_bytes) + _integer(deadline) + _integer(head_bytes + len(listed))
+    return _PAY_MANY + head + listed + _bytes(policy_signature)
+
+
 def void_words(escrow_id: str) -> bytes:
     """Encode the fields of a void in the contract's order: the id alone."""
     return _id(escrow_id)
@@ -63,6 +88,11 @@ def void_call(void: bytes, policy_signature: bytes) -> bytes:
 def status_call(escrow_id: str) -> bytes:
     """Encode the call that reads the status of a payment: 0 neither paid nor void, 1 paid, 2 void."""
     return _STATUS + _id(escrow_id)
+
+
+def statuses_call(escrow_ids: Sequence[str]) -> bytes:
+    """Encode the call that reads the statuses of many payments, in this order: each is one as of `status_call`."""
+    return _STATUSES + _integer(_WORD) + _list([_id(one) for one in escrow_ids])
 
 
 @lru_cache
@@ -99,8 +129,16 @@ def balance_call(owner: str) -> str:
 
 def _after(words: bytes, signature: bytes) -> bytes:
     """Encode a signature behind the words of a call: its offset, its length, its bytes."""
-    start, length = _integer(len(words) + _WORD), _integer(len(signature))
-    return start + length + signature + bytes(-len(signature) % _WORD)
+    return _integer(len(words) + _WORD) + _bytes(signature)
+
+
+def _bytes(value: bytes) -> bytes:
+    return _integer(len(value)) + value + bytes(-len(value) % _WORD)
+
+
+def _list(items: Sequence[bytes]) -> bytes:
+    """Encode a list whose items are words."""
+    return _integer(len(items)) + b"".join(items)
 
 
 def _digest(chain_id: int, escrow: str, typed: bytes) -> bytes:

@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass
 
+from tests.chains.contracts.breaks_of_lists import (
+    GAS_OF_LISTS,
+    KEYS_OF_LISTS,
+    PAYING_MANY,
+    REENTRANCY_OF_LISTS,
+    SKIPPING,
+)
+
 
 @dataclass(frozen=True)
 class Break:
@@ -16,9 +24,12 @@ class Break:
 _SETTLE_PAID = "_settle(paymentId, Status.Paid, structHash, policySignature);"
 _COUNT = "_countAgainstCap(token, amount);\n        emit"
 _RECORD = f"{_SETTLE_PAID}\n        {_COUNT} Paid(paymentId, token, recipient, amount);\n\n        "
+_PAID = "emit Paid(paymentId, token, recipient, amount);\n\n"
 _SEND = "_send(token, recipient, amount);"
-_SUBMITTED = "uint256 deadline,\n        bytes calldata policySignature\n    ) external nonReentrant onlyRelayer whenNotPaused {"
-_PAY = f"uint256 amount,\n        {_SUBMITTED}"
+_PAY = (
+    "uint256 amount,\n        uint256 deadline,\n        bytes calldata policySignature\n"
+    "    ) external nonReentrant onlyRelayer whenNotPaused {"
+)
 _EXPIRES = 'require(block.timestamp <= deadline, "escrow: expired");\n        require(!_isAuth'
 _VOID = "policySignature) external nonReentrant onlyRelayer {"
 _SIGNED = "PAYMENT_TYPE_HASH, paymentId, token, recipient, amount, deadline)"
@@ -52,8 +63,8 @@ SIGNATURES = (
 PAYING = (
     ("a deadline too early", _EXPIRES, _EXPIRES.replace("<=", "<")),
     ("a payment counts as void", _SETTLE_PAID, _SETTLE_PAID.replace("Paid", "Void")),
-    ("no event of a payment", "emit Paid(paymentId, token, recipient, amount);", ""),
-    ("the event without its recipient", "emit Paid(paymentId, token, recipient,", "emit Paid(paymentId, token, token,"),
+    ("no event of a payment", _PAID, ""),
+    ("the event without its recipient", _PAID, _PAID.replace("recipient", "token")),
     ("nothing is sent", _SEND, ""),
     ("too much is sent", _SEND, "_send(token, recipient, amount + 1);"),
     ("the relayer is paid", _SEND, "_send(token, msg.sender, amount);"),
@@ -221,7 +232,7 @@ BREAKS = tuple(
         "test_signatures.py": SIGNATURES,
         "test_paying.py": PAYING,
         "test_daily_cap.py": DAILY_CAP,
-        "test_reentrancy.py": REENTRANCY,
+        "test_reentrancy.py": REENTRANCY + REENTRANCY_OF_LISTS,
         "test_deposits.py": DEPOSITS,
         "test_rescue.py": RESCUE,
         "test_voiding.py": VOIDING,
@@ -229,6 +240,10 @@ BREAKS = tuple(
         "test_owner.py": OWNER,
         "test_authorizations.py": AUTHORIZATIONS,
         "test_authorization_ids.py": AUTHORIZATION_IDS,
+        "test_paying_many.py": PAYING_MANY,
+        "test_keys_of_lists.py": KEYS_OF_LISTS,
+        "test_skipping.py": SKIPPING,
+        "test_gas_of_lists.py": GAS_OF_LISTS,
     }.items()
     for one in some
 )

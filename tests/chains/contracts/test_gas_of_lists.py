@@ -44,9 +44,7 @@ def hostile(world, misbehaving):
 
 
 def a_list(world, payees, number, first_id=1):
-    return [
-        world.payment(id=payment_id(first_id + place), recipient=payees(is_known=True)) for place in range(number)
-    ]
+    return [world.payment(id=payment_id(first_id + place), recipient=payees(is_known=True)) for place in range(number)]
 
 
 def shares(world, receipt, number):

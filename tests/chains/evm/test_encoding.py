@@ -14,10 +14,14 @@ from chains.evm.adapter import EvmChain
 from chains.evm.contract_calls import encode_call
 from chains.evm.eip1559 import Fees, read_call, sign_call
 from chains.evm.escrow_calls import (
+    batch_digest,
+    listed_payment_words,
     pay_call,
+    pay_many_call,
     payment_digest,
     payment_words,
     status_call,
+    statuses_call,
     void_call,
     void_digest,
     void_words,
@@ -57,6 +61,51 @@ def test_an_authorization_is_the_eip_712_digest_of_the_payment():
     )
     words = payment_words(ESCROW_ID, token, recipient, 250_000, 1_800_000_000)
     assert payment_digest(8453, escrow, words) == keccak(b"\x19" + typed.version + typed.header + typed.body)
+
+
+LISTS = pytest.mark.parametrize("length", [0, 1, 2, 64])
+
+
+def some_payments(length: int) -> list[tuple[bytes, str, str, int]]:
+    """Make payments of a list, in the contract's order: id, token, recipient, amount."""
+    return [(keccak(text=str(one)), new_address(), new_address(), one**40) for one in range(length)]
+
+
+def words_of(payments: list[tuple[bytes, str, str, int]]) -> list[bytes]:
+    return [listed_payment_words("0x" + one.hex(), token, payee, amount) for one, token, payee, amount in payments]
+
+
+@LISTS
+@pytest.mark.parametrize("signature_bytes", [0, 64, 65])
+def test_a_call_of_pay_many_is_what_an_abi_encoder_makes(length, signature_bytes):
+    payments, signature = some_payments(length), bytes(range(signature_bytes))
+    types = ["(bytes32,address,address,uint256)[]", "uint256", "bytes"]
+    expected = encode(types, [payments, 1_800_000_000, signature])
+    selector = keccak(text=f"payMany({','.join(types)})")[:4]
+    assert pay_many_call(words_of(payments), 1_800_000_000, signature) == selector + expected
+
+
+@LISTS
+def test_an_authorization_of_a_list_is_its_eip_712_digest(length):
+    escrow, payments = new_address(), some_payments(length)
+    types = {"paymentId": "bytes32", "token": "address", "recipient": "address", "amount": "uint256"}
+    typed = encode_typed_data(
+        {"name": "Allowance Escrow", "version": "1", "chainId": 8453, "verifyingContract": escrow},
+        {
+            "Batch": [{"name": "payments", "type": "Payment[]"}, {"name": "deadline", "type": "uint256"}],
+            "Payment": [{"name": name, "type": kind} for name, kind in types.items()],
+        },
+        {"payments": [dict(zip(types, one, strict=True)) for one in payments], "deadline": 1_800_000_000},
+    )
+    expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
+    assert batch_digest(8453, escrow, words_of(payments), 1_800_000_000) == expected
+
+
+@LISTS
+def test_the_question_for_many_statuses_is_what_an_abi_encoder_makes(length):
+    ids = [one for one, *_ in some_payments(length)]
+    expected = keccak(text="statuses(bytes32[])")[:4] + encode(["bytes32[]"], [ids])
+    assert statuses_call(["0x" + one.hex() for one in ids]) == expected
 
 
 CALLS = {
