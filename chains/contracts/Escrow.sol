@@ -51,8 +51,21 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         bytes32 nonce;
     }
 
+    /// One payment of a list, which the policy signer signs as a whole.
+    struct Payment {
+        bytes32 paymentId;
+        address token;
+        address recipient;
+        uint256 amount;
+    }
+
     event Deposited(address indexed depositor, address indexed token, string agent, uint256 amount);
     event Paid(bytes32 indexed paymentId, address indexed token, address indexed recipient, uint256 amount);
+    /// A payment of a list stays unpaid, and can be paid later. `why` is what `pay` would say, where `pay` has a text.
+    event Skipped(bytes32 indexed paymentId, string why);
+    /// The gas that each payment of a list used, in the list's order: 32 bits each, eight to a word, the first in the
+    /// lowest bits. The first payment of a token also pays for what the others of this token find already loaded.
+    event GasUsed(uint256[] packed);
     event Voided(bytes32 indexed paymentId);
     event Withdrawn(address indexed token, address indexed to, uint256 amount);
     event RelayerSet(address indexed relayer, bool enabled);
@@ -62,6 +75,12 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
 
     bytes32 private constant PAYMENT_TYPE_HASH = keccak256(
         "Payment(bytes32 paymentId,address token,address recipient,uint256 amount,uint256 deadline)"
+    );
+    bytes32 private constant BATCH_TYPE_HASH = keccak256(
+        "Batch(Payment[] payments,uint256 deadline)Payment(bytes32 paymentId,address token,address recipient,uint256 amount)"
+    );
+    bytes32 private constant BATCHED_PAYMENT_TYPE_HASH = keccak256(
+        "Payment(bytes32 paymentId,address token,address recipient,uint256 amount)"
     );
     bytes32 private constant VOID_TYPE_HASH = keccak256("Void(bytes32 paymentId)");
     bytes32 private constant AUTHORIZATION_TYPE_HASH = keccak256(
@@ -74,6 +93,14 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     uint256 private constant LONGEST_AUTHORIZATION = 1 hours;
     uint256 private constant MOST_RELAYERS_AT_FIRST = 64;
     uint256 private constant MOST_AGENT_BYTES = 1024;
+    uint256 public constant MOST_TOGETHER = 64;
+    /// Each transfer of a list has exactly so much gas, and so has each question whether an authorization was used. With
+    /// less they might fail: a relayer, who chooses the gas of the list, would choose what is skipped.
+    uint256 public constant TOKEN_GAS = 200_000;
+    uint256 private constant TOKEN_VIEW_GAS = 50_000;
+    /// What must be there beyond that. The EVM keeps a 64th of the gas back, and makes the call with less where that does
+    /// not suffice (EIP-150); the rest is for the call itself.
+    uint256 private constant CALL_GAS = TOKEN_GAS / 63 + 2_000;
 
     /// A key, or a contract that answers `isValidSignature` (ERC-1271).
     address public policySigner;
@@ -139,6 +166,43 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
         _send(token, recipient, amount);
     }
 
+    /// @notice Pays each payment of a list that can be paid, up to and including `deadline`. The policy signer has
+    ///         signed exactly this list.
+    /// @dev A payment that `pay` would refuse is skipped: it stays unpaid, and the others are paid. `Paid` follows the
+    ///      token's own event here, since only then the escrow knows. The gas limit of the transaction must leave
+    ///      TOKEN_GAS and CALL_GAS when the last payment is sent.
+    function payMany(
+        Payment[] calldata payments,
+        uint256 deadline,
+        bytes calldata policySignature
+    ) external nonReentrant onlyRelayer whenNotPaused {
+        require(block.timestamp <= deadline, "escrow: expired");
+        require(payments.length > 0, "escrow: no payments");
+        require(payments.length <= MOST_TOGETHER, "escrow: too many payments");
+        _requireSigned(_hashBatch(payments, deadline), policySignature);
+
+        uint256[] memory packed = new uint256[]((payments.length + 7) / 8);
+        uint256 today = _today();
+        uint256 before = gasleft();
+        for (uint256 index = 0; index < payments.length; index++) {
+            _payOrSkip(payments[index], today);
+            uint256 left = gasleft();
+            unchecked {
+                packed[index / 8] |= (before - left) << ((index % 8) * 32);
+            }
+            before = left;
+        }
+        emit GasUsed(packed);
+    }
+
+    /// @notice Is called by the escrow alone, for each payment of a list.
+    /// @dev A call of its own, so that it has gas of its own, and nothing remains of a transfer of which the token then
+    ///      says that it was none. The escrow calls itself nowhere else: calls to tokens have other selectors.
+    function sendForList(address token, address to, uint256 amount) external {
+        require(msg.sender == address(this), "escrow: not the escrow");
+        require(IERC20(token).trySafeTransfer(to, amount), "escrow: token refused");
+    }
+
     /// @notice Uses `paymentId` up without paying: from here on nothing can be paid under it.
     /// @dev Also while paused: it moves nothing, and what was promised to the payment can be given back.
     function void(bytes32 paymentId, bytes calldata policySignature) external nonReentrant onlyRelayer {
@@ -174,6 +238,20 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// @notice Returns what was paid in `token` since midnight UTC.
     function paidToday(address token) external view returns (uint256) {
         return _paidOnDay[token][_today()];
+    }
+
+    /// @notice Asks a token whether it has moved money by the escrow's authorization of this id. Reverts where it does not
+    ///         answer.
+    function askWhetherUsed(address token, bytes32 paymentId) public view returns (bool) {
+        return IAuthorizingToken(token).authorizationState(address(this), paymentId);
+    }
+
+    /// @notice Returns what became of each of these ids.
+    function statuses(bytes32[] calldata paymentIds) external view returns (Status[] memory found) {
+        found = new Status[](paymentIds.length);
+        for (uint256 index = 0; index < paymentIds.length; index++) {
+            found[index] = status[paymentIds[index]];
+        }
     }
 
     /// @notice Enables or disables a relayer.
@@ -218,8 +296,63 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// Decides what becomes of an id, once. The policy signer has signed exactly this.
     function _settle(bytes32 paymentId, Status outcome, bytes32 structHash, bytes calldata signature) private {
         require(status[paymentId] == Status.None, "escrow: already settled");
-        require(_hasSigned(_hashTypedDataV4(structHash), signature), "escrow: wrong policy signature");
+        _requireSigned(structHash, signature);
         status[paymentId] = outcome;
+    }
+
+    function _payOrSkip(Payment calldata payment, uint256 today) private {
+        (bytes32 paymentId, address token, address recipient, uint256 amount) = (
+            payment.paymentId, payment.token, payment.recipient, payment.amount
+        );
+        string memory why = _tryToPay(paymentId, token, recipient, amount, today);
+        if (bytes(why).length > 0) {
+            emit Skipped(paymentId, why);
+        } else {
+            emit Paid(paymentId, token, recipient, amount);
+        }
+    }
+
+    /// Returns why a payment of a list was not paid; an empty text if it was. As in `pay`, it counts before its money
+    /// moves.
+    function _tryToPay(
+        bytes32 paymentId,
+        address token,
+        address recipient,
+        uint256 amount,
+        uint256 today
+    ) private returns (string memory) {
+        if (status[paymentId] != Status.None) return "escrow: already settled";
+        if (authorizationLimits[token].wasSet) {
+            (bool isAnswered, bool isUsed) = _tryToAsk(token, paymentId);
+            if (!isAnswered) return "escrow: token refused";
+            if (isUsed) return "escrow: authorization used";
+        }
+        mapping(uint256 day => uint256) storage paidOnDay = _paidOnDay[token];
+        uint256 paid = paidOnDay[today];
+        if (!_isWithinCap(token, paid, amount)) return "escrow: over daily cap";
+        if (!_isPayee(token, recipient)) return "escrow: recipient refused";
+        if (amount == 0) return "escrow: zero amount";
+
+        status[paymentId] = Status.Paid;
+        unchecked {
+            paidOnDay[today] = paid + amount;
+        }
+        if (_tryToSend(token, recipient, amount)) return "";
+        status[paymentId] = Status.None;
+        paidOnDay[today] = paid;
+        return "escrow: token refused";
+    }
+
+    function _hashBatch(Payment[] calldata payments, uint256 deadline) private pure returns (bytes32) {
+        bytes32[] memory hashes = new bytes32[](payments.length);
+        for (uint256 index = 0; index < payments.length; index++) {
+            hashes[index] = keccak256(abi.encode(BATCHED_PAYMENT_TYPE_HASH, payments[index]));
+        }
+        return keccak256(abi.encode(BATCH_TYPE_HASH, keccak256(abi.encodePacked(hashes)), deadline));
+    }
+
+    function _requireSigned(bytes32 structHash, bytes calldata signature) private view {
+        require(_hasSigned(_hashTypedDataV4(structHash), signature), "escrow: wrong policy signature");
     }
 
     /// A key signs as a key even where its account runs code (EIP-7702): whoever stole it could else have that refuse
@@ -234,22 +367,29 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// windows are kept by the ledger before the policy signer signs, and this bucket costs one slot instead of a
     /// history.
     function _countAgainstCap(address token, uint256 amount) private {
-        uint256 paid = _requireWithinCap(token, amount);
-        _paidOnDay[token][_today()] = paid + amount;
+        mapping(uint256 day => uint256) storage paidOnDay = _paidOnDay[token];
+        uint256 today = _today();
+        uint256 paid = paidOnDay[today];
+        _requireWithinCap(token, paid, amount);
+        unchecked {
+            paidOnDay[today] = paid + amount;
+        }
     }
 
-    /// Returns what was paid today.
-    function _requireWithinCap(address token, uint256 amount) private view returns (uint256 paid) {
-        paid = _paidOnDay[token][_today()];
+    function _requireWithinCap(address token, uint256 paid, uint256 amount) private view {
+        require(_isWithinCap(token, paid, amount), "escrow: over daily cap");
+    }
+
+    function _isWithinCap(address token, uint256 paid, uint256 amount) private view returns (bool) {
         uint256 cap = dailyCap[token];
         // Subtracting, since `paid + amount` could overflow; the owner may have set the cap below what is already paid.
-        require(paid <= cap && amount <= cap - paid, "escrow: over daily cap");
+        return paid <= cap && amount <= cap - paid;
     }
 
     function _requireWithinLimits(Authorization memory asked) private view {
         AuthorizationLimits storage limits = authorizationLimits[asked.token];
         require(asked.value <= limits.most, "escrow: over authorization limit");
-        _requireWithinCap(asked.token, asked.value);
+        _requireWithinCap(asked.token, _paidOnDay[asked.token][_today()], asked.value);
         uint256 held = IERC20(asked.token).balanceOf(address(this));
         require(asked.value <= held && held - asked.value >= limits.reserve, "escrow: below reserve");
         require(asked.validBefore <= block.timestamp + LONGEST_AUTHORIZATION, "escrow: valid too long");
@@ -275,7 +415,7 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     /// Other tokens are not even asked: most of them know no authorizations.
     function _isAuthorizationUsed(address token, bytes32 paymentId) private view returns (bool) {
         if (!authorizationLimits[token].wasSet) return false;
-        return IAuthorizingToken(token).authorizationState(address(this), paymentId);
+        return askWhetherUsed(token, paymentId);
     }
 
     /// Tokens such as USDT on Ethereum return nothing; others return false instead of reverting: SafeERC20 knows both.
@@ -285,8 +425,31 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     }
 
     function _requireSendable(address token, address to, uint256 amount) private view {
-        require(to != address(0) && to != address(this) && to != token, "escrow: recipient refused");
+        require(_isPayee(token, to), "escrow: recipient refused");
         require(amount > 0, "escrow: zero amount");
+    }
+
+    function _isPayee(address token, address to) private view returns (bool) {
+        return to != address(0) && to != address(this) && to != token;
+    }
+
+    /// What a failed call returns is not read: that would cost gas without end.
+    function _tryToSend(address token, address to, uint256 amount) private returns (bool) {
+        require(gasleft() >= TOKEN_GAS + CALL_GAS, "escrow: too little gas");
+        try this.sendForList{gas: TOKEN_GAS}(token, to, amount) {
+            return true;
+        } catch {
+            return false;
+        }
+    }
+
+    function _tryToAsk(address token, bytes32 paymentId) private view returns (bool isAnswered, bool isUsed) {
+        require(gasleft() >= TOKEN_VIEW_GAS + CALL_GAS, "escrow: too little gas");
+        try this.askWhetherUsed{gas: TOKEN_VIEW_GAS}(token, paymentId) returns (bool answer) {
+            return (true, answer);
+        } catch {
+            return (false, false);
+        }
     }
 
     function _today() private view returns (uint256) {

@@ -42,6 +42,15 @@ class Attempt:
     signed: str  # pay or void: what the signature is for
 
 
+@dataclass(frozen=True)
+class ListAttempt:
+    """Somebody submits a list under somebody's signature."""
+
+    payments: tuple[tuple[int, int], ...]  # number and amount of each
+    sender: str
+    signer: str
+
+
 @dataclass
 class Model:
     """What the escrow should be like."""
@@ -64,19 +73,43 @@ class Model:
         }
         return next((reason for reason, applies in reasons.items() if applies), None)
 
+    def refusal_of_list(self, one: ListAttempt) -> str | None:
+        """Say why the escrow must refuse a list as a whole, in its order; None: it must not."""
+        reasons = {
+            NOT_A_RELAYER: one.sender not in ("relayer", "other_relayer"),
+            PAUSED: self.is_paused,
+            WRONG_SIGNATURE: one.signer != self.policy_signer,
+        }
+        return next((reason for reason, applies in reasons.items() if applies), None)
+
+    def apply_list(self, one: ListAttempt) -> list[tuple[int, str]]:
+        """Pay each payment that can be paid alone; return what is skipped, each with the reason."""
+        skipped = []
+        for number, amount in one.payments:
+            alone = Attempt("pay", number, amount, one.sender, one.signer, "pay")
+            reason = self.refusal(alone)
+            if reason is None:
+                self.apply(alone)
+            else:
+                skipped.append((number, reason))
+        return skipped
+
     def apply(self, one: Attempt) -> None:
         self.status[one.number] = PAID if one.what == "pay" else VOID
         self.paid += one.amount if one.what == "pay" else 0
 
 
 kinds = st.sampled_from(["pay", "void"])
+amounts = st.sampled_from([0, 1, CAP // 2, CAP - 1, CAP, CAP + 1])
+senders = st.sampled_from(["relayer", "other_relayer", "relayer", "stranger", "signer", "owner"])
+signers = st.sampled_from(["signer", "signer", *SIGNERS])
 attempts = st.builds(
     Attempt,
     what=kinds,
     number=st.sampled_from(IDS),
-    amount=st.sampled_from([0, 1, CAP // 2, CAP - 1, CAP, CAP + 1]),
-    sender=st.sampled_from(["relayer", "other_relayer", "relayer", "stranger", "signer", "owner"]),
-    signer=st.sampled_from(["signer", "signer", *SIGNERS]),
+    amount=amounts,
+    sender=senders,
+    signer=signers,
     signed=kinds,
 ) | st.builds(  # mostly what is in order
     lambda what, number, amount: Attempt(what, number, amount, "relayer", "signer", what),
@@ -84,7 +117,11 @@ attempts = st.builds(
     st.sampled_from(IDS),
     st.sampled_from([1, CAP // 2, CAP]),
 )
-steps = st.lists(attempts | st.sampled_from(["pause", "unpause", "rotate"]), min_size=1, max_size=8)
+some_payments = st.lists(st.tuples(st.sampled_from(IDS), amounts), min_size=1, max_size=5).map(tuple)
+lists = st.builds(ListAttempt, some_payments, senders, signers) | st.builds(
+    ListAttempt, some_payments, st.just("relayer"), st.just("signer")
+)
+steps = st.lists(attempts | lists | st.sampled_from(["pause", "unpause", "rotate"]), min_size=1, max_size=8)
 
 
 @a_few
@@ -95,6 +132,8 @@ def test_the_escrow_does_what_the_model_says(steps):
     for step in steps:
         if isinstance(step, Attempt):
             attempt(world, model, step)
+        elif isinstance(step, ListAttempt):
+            attempt_list(world, model, step)
         else:
             administer(world, model, step)
 
@@ -118,6 +157,19 @@ def attempt(world: World, model: Model, one: Attempt) -> None:
         world.assert_refused(call, getattr(world, one.sender), refusal)
 
 
+def attempt_list(world: World, model: Model, one: ListAttempt) -> None:
+    payments = [world.payment(id=payment_id(number), amount=amount) for number, amount in one.payments]
+    call = world.pay_many(payments, world.sign_many(payments, signer=getattr(world, one.signer)))
+    refusal = model.refusal_of_list(one)
+    if refusal is None:
+        receipt = world.send(call, getattr(world, one.sender))
+        skipped = model.apply_list(one)
+        assert world.skipped(receipt) == [(payment_id(number), reason) for number, reason in skipped]
+        assert len(world.paid(receipt)) == len(payments) - len(skipped)
+    else:
+        world.assert_refused(call, getattr(world, one.sender), refusal)
+
+
 def administer(world: World, model: Model, step: str) -> None:
     functions = world.escrow.functions
     if step == "rotate":
@@ -129,12 +181,17 @@ def administer(world: World, model: Model, step: str) -> None:
 
 
 @a_few
-@given(place=st.integers(0, 64), mask=st.integers(1, 255), what=kinds)
+@given(place=st.integers(0, 64), mask=st.integers(1, 255), what=st.sampled_from(["pay", "void", "payMany"]))
 def test_no_changed_byte_of_a_signature_passes(world, place, mask, what):
     payment = world.payment()
-    signature = bytearray((world.sign if what == "pay" else world.sign_void)(payment))
+    sign, make_call, subject = {
+        "pay": (world.sign, world.pay, payment),
+        "void": (world.sign_void, world.void, payment),
+        "payMany": (world.sign_many, world.pay_many, [payment]),
+    }[what]
+    signature = bytearray(sign(subject))
     signature[place] ^= mask
-    call = (world.pay if what == "pay" else world.void)(payment, bytes(signature))
+    call = make_call(subject, bytes(signature))
 
     world.assert_refused(call, world.relayer, WRONG_SIGNATURE)
 

@@ -11,6 +11,10 @@ PAYMENT_TYPE = {
         {"name": "deadline", "type": "uint256"},
     ]
 }
+BATCH_TYPE = {
+    "Batch": [{"name": "payments", "type": "Payment[]"}, {"name": "deadline", "type": "uint256"}],
+    "Payment": PAYMENT_TYPE["Payment"][:-1],
+}
 VOID_TYPE = {"Void": [{"name": "paymentId", "type": "bytes32"}]}
 # What a token asks for (EIP-3009), in its own domain.
 AUTHORIZATION_TYPE = {
@@ -27,7 +31,7 @@ AUTHORIZATION_TYPE = {
 
 @dataclass(frozen=True)
 class Payment:
-    """What the policy signer signs, in the contract's order."""
+    """What the policy signer signs, in the contract's order. In a list, the deadline is the list's."""
 
     id: bytes
     token: str

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from web3.types import TxParams
 
 from chains.contracts.compile import DEVELOPMENT, PRODUCTION
 from chains.evm.contract_errors import read_contract_error
-from tests.chains.contracts.typed_data import PAYMENT_TYPE, VOID_TYPE, Payment, payment_id
+from tests.chains.contracts.typed_data import BATCH_TYPE, PAYMENT_TYPE, VOID_TYPE, Payment, payment_id
 
 
 def read_artifact(path: Path) -> dict[str, Any]:
@@ -34,6 +35,8 @@ NOON = 4_102_488_000
 FUNDS = 100_000_000
 CAP = 10_000_000
 DAY = 86_400
+DEADLINE = NOON + 3_600
+PLENTY_OF_GAS = 6_000_000
 ZERO = "0x" + "00" * 20
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 NONE, PAID, VOID = range(3)
@@ -88,16 +91,16 @@ class World:
         self.send(token.functions.mint(self.escrow.address, FUNDS), self.deployer)
         self.send(self.escrow.functions.setDailyCap(token.address, CAP), self.owner)
 
-    def send(self, call, sender):
+    def send(self, call, sender, *, gas: int = PLENTY_OF_GAS):
         """Mine a transaction that is expected to succeed and return its receipt."""
-        receipt = self._mine(call, sender)
+        receipt = self._mine(call, sender, gas)
         assert receipt.status == 1, self._reason(receipt)
         return receipt
 
-    def assert_refused(self, call, sender, reason: str) -> None:
+    def assert_refused(self, call, sender, reason: str, *, gas: int = PLENTY_OF_GAS) -> None:
         """Mine a transaction that is expected to fail: for this reason, and moving nothing."""
         before = self.balances()
-        receipt = self._mine(call, sender)
+        receipt = self._mine(call, sender, gas)
         assert receipt.status == 0
         assert self._reason(receipt) == reason
         assert receipt.logs == []
@@ -112,21 +115,29 @@ class World:
         """Return the arguments of every event of this kind in the receipt, in order."""
         return [dict(log.args) for log in event().process_receipt(receipt, errors=DISCARD)]
 
+    def paid(self, receipt) -> list[bytes]:
+        """Return the ids of what was paid, in order."""
+        return [event["paymentId"] for event in self.events(self.escrow.events.Paid, receipt)]
+
+    def skipped(self, receipt) -> list[tuple[bytes, str]]:
+        """Return the ids of what was skipped, in order, each with the reason."""
+        return [(event["paymentId"], event["why"]) for event in self.events(self.escrow.events.Skipped, receipt)]
+
     def balance(self, holder: str, token=None):
         return (token or self.token).functions.balanceOf(holder).call()
 
     def next_block_at(self, timestamp: int) -> None:
         self.tester.time_travel(timestamp)
 
-    def _mine(self, call, sender):
+    def _mine(self, call, sender, gas: int):
         # A given gas limit skips the estimate, which would refuse before anything is mined.
-        transaction = call.transact({"from": sender.address, "gas": 6_000_000})
+        transaction = call.transact({"from": sender.address, "gas": gas})
         return self.w3.eth.get_transaction_receipt(transaction)
 
     def _reason(self, receipt) -> str:
         # The failed transaction changed nothing: asked again at its own block, it says why.
         sent = self.w3.eth.get_transaction(receipt.transactionHash)
-        question: TxParams = {"from": sent["from"], "data": sent["input"]}
+        question: TxParams = {"from": sent["from"], "data": sent["input"], "gas": sent["gas"]}
         if sent["to"]:
             question["to"] = sent["to"]
         return self._refusal(question, receipt.blockNumber)
@@ -148,13 +159,18 @@ class World:
             "token": self.token.address,
             "recipient": self.recipient.address,
             "amount": 250_000,
-            "deadline": NOON + 3_600,
+            "deadline": DEADLINE,
         }
         return Payment(**(values | changes))
 
     def sign(self, payment: Payment, *, signer=None, **domain):
         names = [field["name"] for field in PAYMENT_TYPE["Payment"]]
         return self.sign_typed(PAYMENT_TYPE, dict(zip(names, astuple(payment), strict=True)), signer, domain)
+
+    def sign_many(self, payments: Sequence[Payment], deadline: int = DEADLINE, *, signer=None, **domain):
+        names = [field["name"] for field in BATCH_TYPE["Payment"]]
+        items = [dict(zip(names, item(payment), strict=True)) for payment in payments]
+        return self.sign_typed(BATCH_TYPE, {"payments": items, "deadline": deadline}, signer, domain)
 
     def sign_void(self, payment: Payment, *, signer=None, **domain):
         return self.sign_typed(VOID_TYPE, {"paymentId": payment.id}, signer, domain)
@@ -174,6 +190,11 @@ class World:
         signature = self.sign(payment) if signature is None else signature
         return self.escrow.functions.pay(*astuple(payment), signature)
 
+    def pay_many(self, payments: Sequence[Payment], signature: bytes | None = None, deadline: int = DEADLINE):
+        """Return the call, signed by the policy signer unless another signature is given."""
+        signature = self.sign_many(payments, deadline) if signature is None else signature
+        return self.escrow.functions.payMany([item(payment) for payment in payments], deadline, signature)
+
     def void(self, payment: Payment, signature: bytes | None = None):
         """Return the call, signed by the policy signer unless another signature is given."""
         signature = self.sign_void(payment) if signature is None else signature
@@ -190,6 +211,11 @@ class World:
 
     def status(self, payment: Payment):
         return self.escrow.functions.status(payment.id).call()
+
+
+def item(payment: Payment) -> tuple[Any, ...]:
+    """Return a payment as it stands in a list."""
+    return astuple(payment)[:-1]
 
 
 def _read_reason(text: str) -> str:
