@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
 
 from foundation.kernel.ids import first_id
 from foundation.kernel.money import EXACT

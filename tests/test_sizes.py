@@ -22,7 +22,7 @@ LONGER = {
     "workshop/localnet/evm/encoding.py::block_json": "a block as JSON-RPC writes it, member by member",
     "workshop/localnet/evm/encoding.py::transaction_json": "a transaction as JSON-RPC writes it, member by member",
     "policy/facts.py::make_facts": "the members of the facts",
-    "payments/deciding/entries.py::make_entry": "the members of a log entry",
+    "payments/deciding/entries.py::_make_entry": "the members of a log entry",
     "payments/api/openapi.py": "the operations of the OpenAPI document that are about payments",
     "payments/api/openapi.py::_request_payment": "one operation of the OpenAPI document",
     "payments/api/openapi.py::_pay_demand": "one operation of the OpenAPI document",

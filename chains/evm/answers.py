@@ -99,7 +99,9 @@ def read_receipt(tx: str) -> Callable[[Any], Receipt | None]:
             has_succeeded=status == 1,
             transfers=tuple(_transfer(log) for log in answer["logs"] if _is_transfer(log)),
             paid=frozenset(_about(log) for log in answer["logs"] if _has_topic(log, PAID)),
-            skipped=tuple((*_about(log), _read_text(log["data"])) for log in answer["logs"] if _has_topic(log, SKIPPED)),
+            skipped=tuple(
+                (*_about(log), _read_text(log["data"])) for log in answer["logs"] if _has_topic(log, SKIPPED)
+            ),
         )
 
     return read

@@ -49,26 +49,13 @@ class EvmProver:
         # A missing receipt proves nothing, since a node that lags behind does not have it either. What proves is
         # the status in the escrow, as of a block that such a node does not have. That is the newest block, whose state
         # every node keeps: once a payment is not possible any more, its status is the same in every later block.
-        addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
-        final, newest = hex(finality.block_number), hex(finality.newest)
-        calls: list[Call] = [("eth_getTransactionCount", address, final) for address in addresses]
-        calls += [("eth_getTransactionCount", address, newest) for address in addresses]
-        authorized = [order for one in queries for order in one.orders if order.authorized_by]
-        calls += [_authorization_call(order, newest) for order in authorized]
-        replies = self._nodes.ask_each(calls)
-        count = len(addresses)
-        nonces = [self._agree(_numbers(replies, index), of_nonce=True) for index in range(2 * count)]
-        of_address = dict(zip(addresses, zip(nonces[:count], nonces[count:], strict=True), strict=True))
-        used = {
-            order.escrow_id: self._agree(_numbers(replies, index), of_nonce=False)
-            for index, order in enumerate(authorized, 2 * count)
-        }
+        newest = hex(finality.newest)
+        nonces = self._read_nonces(queries, (hex(finality.block_number), newest))
         paid = self._find_payments(queries, newest)
-        paid |= {escrow_id: _authorization_fate(answer, paid[escrow_id]) for escrow_id, answer in used.items()}
         return {
             one.tx: Fate(
                 {order.escrow_id: paid[order.escrow_id] for order in one.orders},
-                _nonce_fate(one.submitter.nonce, *of_address[one.submitter.relayer_address]),
+                _nonce_fate(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
             )
             for one in queries
         }
@@ -76,18 +63,35 @@ class EvmProver:
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
         return find_costs(self._nodes, queries, finality)
 
+    def _read_nonces(
+        self, queries: Sequence[TransactionQuery], blocks: tuple[str, str]
+    ) -> dict[str, tuple[int | None, int | None]]:
+        """Read the relayers' nonces as of the final and of the newest block, by address; None: nodes do not agree."""
+        addresses = list(dict.fromkeys(one.submitter.relayer_address for one in queries))
+        calls: list[Call] = [("eth_getTransactionCount", address, block) for address in addresses for block in blocks]
+        replies = self._nodes.ask_each(calls)
+        agreed = [self._agree(_numbers(replies, index), of_nonce=True) for index in range(len(calls))]
+        return dict(zip(addresses, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
+
     def _find_payments(self, queries: Sequence[TransactionQuery], block: str) -> dict[str, PaymentFate]:
-        """Find the fate of each order by its status in the escrow that it was signed for."""
+        """Find the fate of each order: its status in the escrow that it was signed for, and its authorization's."""
         by_escrow: dict[str, list[str]] = {}
         for one in queries:
             if one.orders:
                 ids = by_escrow.setdefault(called_escrow(self._served, one), [])
                 ids += (order.escrow_id for order in one.orders)
-        return {
+        paid = {
             escrow_id: _payment_fate(self._agree(said, of_nonce=False))
             for escrow, ids in by_escrow.items()
             for escrow_id, said in zip(ids, self._read_statuses(escrow, ids, block), strict=True)
         }
+        authorized = [order for one in queries for order in one.orders if order.authorized_by]
+        if authorized:
+            replies = self._nodes.ask_each([_authorization_call(order, block) for order in authorized])
+            for index, order in enumerate(authorized):
+                used = self._agree(_numbers(replies, index), of_nonce=False)
+                paid[order.escrow_id] = _authorization_fate(used, paid[order.escrow_id])
+        return paid
 
     def _read_statuses(self, escrow: str, ids: Sequence[str], block: str) -> list[list[Reply[int]]]:
         """Read what each node says of each id; a node that says nothing readable is left out."""

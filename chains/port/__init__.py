@@ -5,6 +5,7 @@ from chains.port.authorizing import AuthorizationTerms, SignedAuthorization, Tra
 from chains.port.escrow import DepositEvent, EscrowSearch, MadeDeposit, OutflowEvent, VoidEvent
 from chains.port.fate import Fate, NonceFate, PaymentFate
 from chains.port.following import Broadcaster, Follower, Prover
+from chains.port.gas import GasCost, PaymentCosts, RelayerState
 from chains.port.node_health import Contradiction
 from chains.port.observing import EscrowReader, Inspector, Observer, PayeeObserver
 from chains.port.preparing import NonceAdapter, Obstacle, PaymentPlan, Preparer, TransactionPlan
@@ -13,14 +14,11 @@ from chains.port.transactions import (
     AuthorizedBy,
     ChainUnavailable,
     Finality,
-    GasCost,
     IncludedPayment,
     Inclusion,
     NonceState,
     Observation,
     Order,
-    PaymentCosts,
-    RelayerState,
     SignedTransaction,
     Submitter,
     TransactionQuery,

@@ -5,12 +5,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from chains.port.fate import Fate
-from chains.port.transactions import (
-    Finality,
-    GasCost,
-    Observation,
-    TransactionQuery,
-)
+from chains.port.gas import GasCost
+from chains.port.transactions import Finality, Observation, TransactionQuery
 
 
 class Broadcaster(Protocol):

@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from chains.port.escrow import EscrowSearch
+from chains.port.gas import RelayerState
 from chains.port.node_health import Contradiction
-from chains.port.transactions import IncludedPayment, RelayerState
+from chains.port.transactions import IncludedPayment
 from foundation.kernel.assets import Asset
 
 

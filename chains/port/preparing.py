@@ -6,13 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
+from chains.port.gas import PaymentCosts
 from chains.port.signer import PaymentSigner
-from chains.port.transactions import (
-    Order,
-    PaymentCosts,
-    SignedTransaction,
-    Submitter,
-)
+from chains.port.transactions import Order, SignedTransaction, Submitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class PaymentPlan:
-    """A payment that a transaction is to make; `payee` is what was observed of its payee (`PayeeObserver`), if it was."""
+    """A payment that a transaction is to make; `payee` is what was observed of its payee (`PayeeObserver`) or None."""
 
     order: Order
     payee: Mapping[str, Any] | None = None

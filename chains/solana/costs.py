@@ -43,9 +43,7 @@ def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, G
     """Find the costs of finished transactions; see `Prover.find_costs`."""
     # A transaction that makes no account costs the fee that was signed: no node has to be asked.
     costs = {
-        one.tx: GasCost(one.most_cost)
-        for one in queries
-        if not _makes_account(one.raw) and one.most_cost is not None
+        one.tx: GasCost(one.most_cost) for one in queries if not _makes_account(one.raw) and one.most_cost is not None
     }
     unknown = [one for one in queries if one.tx not in costs]
     if not unknown:

@@ -180,8 +180,8 @@ SETTINGS = (
     Setting("CHAIN_<ALIAS>_MOST_TOGETHER", whole_number(most=64), holders=_CHAINS, is_public=True, default="32",
         example="16",
         says="The most payments that one transaction makes. It can cost what so many would cost by themselves, and "
-        "needs room for that in a block. At most 64. An EVM escrow of an earlier release makes one at a time, whatever this "
-        "says."),
+        "needs room for that in a block; at most 64. An EVM escrow of an earlier release makes one at a time all the "
+        "same."),
     Setting("CHAIN_<ALIAS>_MIN_PAYMENT", read_texts, holders=_CHAINS, is_public=True, default="",
         example="USDC=0.01,EURC=0.01",
         says="The smallest amounts that are paid there, as `USDC=0.01,EURC=0.01`: each payment costs gas. Less is "

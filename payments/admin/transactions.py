@@ -92,7 +92,9 @@ class SettlementAdmin(ListedAdmin):
         legs = Leg.objects.filter(settlement=OuterRef("pk")).order_by().values("settlement")
         ids = legs.annotate(ids=StringAgg("payment_id", " ", ordering="payment_id")).values("ids")
         agents = legs.annotate(ids=StringAgg("agent_id", " ", distinct=True)).values("ids")
-        return rows.annotate(payment_ids=Coalesce(Subquery(ids), Value("")), agent_ids=Coalesce(Subquery(agents), Value("")))
+        return rows.annotate(
+            payment_ids=Coalesce(Subquery(ids), Value("")), agent_ids=Coalesce(Subquery(agents), Value(""))
+        )
 
     search_fields = ("tx__exact", "payments__id__exact")
     search_help_text = "The full id of a transaction or a payment."

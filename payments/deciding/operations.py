@@ -1,12 +1,12 @@
 """The money path: payment requests, each decided once, several in one transaction.
 
 One database transaction of two round trips and a commit, without any other network call: lock and read, judge each
-request in turn (`judging.py`), sign together what is approved (`signing.py`), seal, record. A batch of one is the
-ordinary case, and the same code.
+request in its turn (`turns.py`, `judging.py`), sign together what is approved (`signing.py`), seal, record. A batch of
+one is the ordinary case, and the same code.
 Source: docs/interface-specification.md, "POST /v1/payments/request"; docs/architecture.md, "One payment's way".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import localcontext
@@ -17,21 +17,19 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from chains.catalogue import alias_of
 from foundation.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
-from foundation.kernel.errors import ContractError, IdempotencyConflict, PolicySignerUnavailable
+from foundation.kernel.errors import IdempotencyConflict, PolicySignerUnavailable
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
-from foundation.telemetry.context import resume
 from foundation.telemetry.traces import Spans
 from ledger.models import LogEntry
 from payments.deciding.answers import refusal
 from payments.deciding.entries import make_entries
-from payments.deciding.judging import check_clocks, judge
-from payments.deciding.known import Known
-from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, Found, HeldTooLong, Undecided, lock_and_read
+from payments.deciding.judging import check_clocks
+from payments.deciding.reading import LONGEST_WAIT_S, EarlierDecision, HeldTooLong, Undecided, lock_and_read
 from payments.deciding.recording import record
 from payments.deciding.requests import Carrier, Environment, PaymentRequest
-from payments.deciding.running import DecideAgain, Decided, Judged, RunningBatch
-from payments.deciding.signing import Unsigned, sign_together
+from payments.deciding.running import Decided, Judged
+from payments.deciding.turns import Turn, judge_and_sign
 from payments.lifecycle import SettlementState
 
 
@@ -46,7 +44,6 @@ class Approval:
 # An approval or a refusal: the entry that was recorded, or one of earlier. An exception is the answer of its request
 # alone.
 Outcome = LogEntry | EarlierDecision | Exception | Undecided
-Check = Callable[[PaymentRequest, Known], None]
 
 
 def request_payment(request: PaymentRequest, environment: Environment) -> Approval:
@@ -136,7 +133,7 @@ def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s
         answered_at = environment.now or utc_now()
         spans.end("lock and read")
         check = partial(check_clocks, asked_at=asked_at, answered_at=answered_at)
-        judged, carriers, outcomes = _judge_and_sign(list(zip(requests, found, strict=True)), environment, check)
+        judged, carriers, turns = judge_and_sign(list(zip(requests, found, strict=True)), environment, check)
         decided = make_entries(judged, carriers, environment.signer)
         spans.end("judge and sign")
         if decided:
@@ -148,37 +145,10 @@ def _decide(requests: Sequence[PaymentRequest], environment: Environment, wait_s
         environment.wake(chain)
     spans.trace(one.payment_id for one in prepared)
     entries = {id(one.judged): one.entry for one in decided}
-    return [_conclude_turn(one, entries) for one in outcomes]
+    return [_outcome_of(turn, entries) for turn in turns]
 
 
-# What becomes of a request in its turn: a decision, which is a replay if an earlier request of the batch has the same key,
-# or what is no decision of this batch.
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    outcome: Judged | Outcome
-    is_replay: bool = False
-
-
-def _judge_and_sign(
-    asked: Sequence[tuple[PaymentRequest, Found]], environment: Environment, check: Check
-) -> tuple[list[Judged], list[Carrier], list[_Turn]]:
-    """Judge requests in their turns, then sign what was approved.
-
-    What cannot be signed is refused: all are judged once more, since the later ones have counted with it.
-    """
-    unsigned: dict[tuple[str, str], Unsigned] = {}
-    while True:
-        batch = RunningBatch(unsigned)
-        turns = [_judge_in_turn(request, facts, batch, environment, check) for request, facts in asked]
-        carriers, refused = sign_together(batch.prepared, environment.now or utc_now())
-        if not refused:
-            return batch.judged, carriers, turns
-        for one in batch.judged:
-            if one.prepared is not None and (why := refused.get(one.prepared.payment_id)) is not None:
-                unsigned[one.request.agent_id, one.request.idempotency_key] = why
-
-
-def _conclude_turn(turn: _Turn, entries: Mapping[int, LogEntry]) -> Outcome:
+def _outcome_of(turn: Turn, entries: Mapping[int, LogEntry]) -> Outcome:
     if not isinstance(turn.outcome, Judged):
         return turn.outcome
     entry = entries[id(turn.outcome)]
@@ -192,28 +162,6 @@ def _count(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
         DECISIONS.add(one.entry.result, one.entry.rule)
     for carrier in carriers:
         SETTLEMENT_CHANGES.add(alias_of(carrier.chain), SettlementState.SIGNED)
-
-
-def _judge_in_turn(
-    request: PaymentRequest, facts: Found, batch: RunningBatch, environment: Environment, check: Check
-) -> _Turn:
-    """Judge a request of a batch after those before it; leave it out after one of the same agent that was left out."""
-    if isinstance(facts, EarlierDecision | Exception):
-        return _Turn(facts)
-    if isinstance(facts, Undecided) or request.agent_id in batch.left_out:
-        batch.left_out.add(request.agent_id)
-        return _Turn(Undecided.BUSY)
-    if (earlier := batch.find_earlier(request)) is not None:
-        return _Turn(earlier, is_replay=True)
-    try:
-        with resume(request.ids):  # one thread decides for several
-            check(request, facts)
-            return _Turn(judge(request, facts, batch, environment))
-    except DecideAgain:
-        batch.left_out.add(request.agent_id)
-        return _Turn(Undecided.BUSY)
-    except ContractError as error:
-        return _Turn(error)
 
 
 def _read_earlier(request: PaymentRequest, earlier: EarlierDecision) -> LogEntry:

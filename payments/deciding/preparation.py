@@ -1,8 +1,8 @@
 """Prepare an approved payment: find out what speaks against it on its chain, and plan its transaction.
 
-The transaction is signed with those of the others of its batch (`signing.py`). If the payee is to take the money itself,
-as its 402 asks (x402), an authorization is signed instead, here. Asks no node: the state of the chain was read together
-with the agent. Source for x402: docs/contract.md, "x402".
+It is signed together with the others of its batch (`signing.py`). If the payee is to take the money itself, as its 402
+asks (x402), an authorization is signed instead, here. Asks no node: the state of the chain was read together with the
+agent. Source for x402: docs/contract.md, "x402".
 """
 
 import json

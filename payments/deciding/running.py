@@ -117,15 +117,17 @@ class RunningBatch:
         Raises:
             DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time.
         """
-        if (payee := known.payee) is not None and (taken := self._taken[payee.chain]) and known.relayer_room is not None:
+        if (
+            (payee := known.payee) is not None
+            and (taken := self._taken[payee.chain])
+            and known.relayer_room is not None
+        ):
             known = replace(known, relayer_room=known.relayer_room - taken)
         if not (before := self._of_agent.get(agent_id)):
             return known
         if known.clock_repairs is not None:
             raise DecideAgain
         paid = sum((one.paid for one in before), Decimal(0))
-        agent = replace(
-            known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid
-        )
+        agent = replace(known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid)
         spent_today, spent_this_week = known.spent_today + paid, known.spent_this_week + paid
         return replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)

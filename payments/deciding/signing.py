@@ -4,13 +4,12 @@ So the id of each payment's transaction is known before it is broadcast.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from chains.port import ChainUnavailable, SignerUnavailable
 from payments.deciding.requests import Carrier, Prepared
-
 
 Unsigned = SignerUnavailable | ChainUnavailable
 

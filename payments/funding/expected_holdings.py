@@ -11,7 +11,7 @@ from django.db.models import Min, OuterRef, Q, QuerySet, Subquery, Sum
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, MovementKind
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, DepositState, Outflow, Payment, Withdrawal, final_legs_of
 from policy.models import Agent
 

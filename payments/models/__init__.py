@@ -2,9 +2,10 @@
 
 from payments.models.funding import Deposit, DepositCursor, DepositState, Outflow, Withdrawal
 from payments.models.gas import AgentGas
-from payments.models.payments import Leg, Payment, Settlement, Transition, final_legs_of
+from payments.models.payments import Payment
 from payments.models.reconciliation import Reconciliation, Verdict
 from payments.models.relayers import ChainState, Installation, Lease, PayeeState, Relayer
+from payments.models.settlements import Leg, Settlement, Transition, final_legs_of
 
 __all__ = [
     "AgentGas",

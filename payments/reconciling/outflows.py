@@ -111,22 +111,9 @@ def _find_or_create_settlement(
     It may be recorded for another purpose: a relayer's account can run code (EIP-7702), so that its key alone makes one
     transaction of several payments.
     """
-    now, payments = utc_now(), [payment for _, payment in made]
+    payments = [payment for _, payment in made]
     known = {leg.payment_id for row in rows if row.tx == tx and row.pays for leg in row.legs}
-    settlement, _ = Settlement.objects.get_or_create(
-        pk=tx,
-        defaults={
-            "first_payment": payments[0],
-            "chain": payments[0].chain,
-            "relayer": _find_relayer(payments[0], rows),
-            "nonce": None,
-            "raw": b"",
-            "state": SettlementState.REPLACED,
-            "reason": "Found in the history of the escrow.",
-            "created_at": now,
-            "changed_at": now,
-        },
-    )
+    settlement, _ = Settlement.objects.get_or_create(pk=tx, defaults=_found(payments[0], rows))
     for payment in payments:
         if payment.pk not in known:
             if payment.authorizer is None:
@@ -137,6 +124,22 @@ def _find_or_create_settlement(
     return SettlementState(settlement.state)
 
 
+def _found(payment: Payment, rows: Sequence[TransactionRow]) -> dict[str, Any]:
+    """Describe a transaction that others have submitted, by the first of its payments."""
+    now = utc_now()
+    return {
+        "first_payment": payment,
+        "chain": payment.chain,
+        "relayer": _find_relayer(payment, rows),
+        "nonce": None,
+        "raw": b"",
+        "state": SettlementState.REPLACED,
+        "reason": "Found in the history of the escrow.",
+        "created_at": now,
+        "changed_at": now,
+    }
+
+
 def _find_relayer(payment: Payment, rows: Sequence[TransactionRow]) -> Relayer:
     """Name a relayer for a transaction that others have made: that of ours before it, or else any of the chain."""
     own = [row for row in rows if any(leg.payment_id == payment.pk for leg in row.legs)]
@@ -145,9 +148,7 @@ def _find_relayer(payment: Payment, rows: Sequence[TransactionRow]) -> Relayer:
     return Relayer.objects.filter(chain=payment.chain).order_by("number")[0]
 
 
-def _finalise(
-    tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
-) -> StateChange:
+def _finalise(tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]) -> StateChange:
     """Make a transaction final that has made payments: without its other ones, and all others without these.
 
     An open transaction that has no payment left ends with it.

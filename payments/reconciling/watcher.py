@@ -66,7 +66,9 @@ def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
 def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[IncludedPayment]:
     """Find the recent payments to some addresses that are in a block or settled."""
     # A payment that somebody else submitted (`payments.reconciling.outflows`) has no bytes here.
-    legs = Leg.objects.filter(payment__recipient__in=addresses, is_void=False, skipped=None).exclude(settlement__raw=b"")
+    legs = Leg.objects.filter(payment__recipient__in=addresses, is_void=False, skipped=None).exclude(
+        settlement__raw=b""
+    )
     paid = legs.order_by().values_list("settlement__raw", flat=True)
     # Read in this order, a payment that is settled meanwhile is found twice, not missed.
     included = list(paid.filter(settlement__state=SettlementState.INCLUDED, settlement__chain=chain))

@@ -91,9 +91,7 @@ def _has_succeeded(row: TransactionRow, inclusion: Inclusion, fate: Fate) -> boo
     paid = [leg for leg in row.to_pay if leg.escrow_id not in inclusion.skipped]
     if not paid:
         return fate.nonce is NonceFate.USED
-    return fate.nonce is not NonceFate.UNUSED and all(
-        fate.payments[leg.escrow_id] is PaymentFate.PAID for leg in paid
-    )
+    return fate.nonce is not NonceFate.UNUSED and all(fate.payments[leg.escrow_id] is PaymentFate.PAID for leg in paid)
 
 
 def _find_failure(

@@ -21,8 +21,8 @@ _OWN = (
 )  # fmt: skip
 _OF_RELAYER = ("relayer__number", "relayer__address")
 _READ_LEGS = """
-    SELECT leg.tx, leg.payment_id, leg.agent_id, leg.is_void, leg.skipped, payment.status, payment.escrow_id, payment.asset,
-           payment.amount, payment.recipient, payment.authorizer, payment.authorized_token
+    SELECT leg.tx, leg.payment_id, leg.agent_id, leg.is_void, leg.skipped, payment.status, payment.escrow_id,
+           payment.asset, payment.amount, payment.recipient, payment.authorizer, payment.authorized_token
       FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
      WHERE leg.tx = ANY(%(txs)s::text[]) ORDER BY leg.payment_id
 """

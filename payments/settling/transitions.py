@@ -92,10 +92,14 @@ def change_states(wanted: Sequence[StateChange], now: datetime | None = None) ->
         leave_out_elsewhere([one.settlement.tx for one in wanted if one.is_revived])
         written = write_states([_row_of(one) for one in wanted], now)
         won = [one for one in wanted if one.settlement.tx in written]
-        leave_out_legs([
-            (one.settlement.tx, leg.payment_id, one.skipped[leg.escrow_id])
-            for one in won for leg in one.settlement.to_pay if leg.escrow_id in one.skipped
-        ])
+        leave_out_legs(
+            [
+                (one.settlement.tx, leg.payment_id, one.skipped[leg.escrow_id])
+                for one in won
+                for leg in one.settlement.to_pay
+                if leg.escrow_id in one.skipped
+            ]
+        )
         made = [change for one in won for change in one.changes]
         _deduct_from_spendable(made)
         moved = [(one.settlement, one.state) for one in made if one.state != one.settlement.state]

@@ -10,52 +10,35 @@ others; one that the others of its transaction were paid without, at once and by
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Subquery
 
 from chains.port import ChainAdapter, ChainUnavailable, Finality, PaymentFate, SignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
 from payments.deciding.signed_settlements import create_settlement
-from payments.lifecycle import LIVE_STATES, PaymentStatus, SettlementState
+from payments.lifecycle import SettlementState
 from payments.models import Leg, Payment, Settlement
 from payments.settling.next_states import EXPIRED_REASON
 from payments.settling.nonces import assign_nonce
-from payments.settling.renewal import WORTH_RENEWING, find_signable_chain, is_worth_renewing, sign_anew
+from payments.settling.renewal import find_signable_chain, sign_anew
 from payments.settling.transaction_rows import BATCH_SIZE, order_of, query_of, read_rows
 from payments.settling.transitions import fail
+from payments.settling.unpaid_payments import (
+    UnpaidPayment,
+    find_unpaid,
+    is_to_be_resolved,
+    lock_unpaid,
+    read_unpaid,
+)
 from policy.operations import lock_agent
 from policy.signer import local_signer
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class UnpaidPayment:
-    """A payment that no open transaction pays. `deadline` is the latest that was ever signed for it.
-
-    `is_abandoned`: one of its transactions reverted, lost its nonce, or was to void it; it is not signed again.
-    `is_skipped`: one of them, which is final, has paid others without it. `is_void_tried`: a void is in flight,
-    succeeded, or was refused by the escrow; then no other one is tried. A void whose nonce was used by another
-    transaction never reached the escrow.
-    """
-
-    payment: Payment
-    deadline: datetime
-    is_abandoned: bool
-    is_skipped: bool
-    is_void_tried: bool
-
-    def may_be_signed(self, finality: Finality) -> bool:
-        """Tell whether it may be signed again, once it is proven to be unpaid."""
-        is_due = self.is_skipped or finality.time > self.deadline
-        return is_due and not self.is_abandoned and is_worth_renewing(self.payment)
 
 
 def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
@@ -64,46 +47,18 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     Raises:
         ChainUnavailable: no node answered; nothing is concluded from that.
     """
-    if adapter.nonces is None or not _find_unpaid(chain).exists():
+    if adapter.nonces is None or not find_unpaid(chain).exists():
         return 0
     # Read before the rows: whatever is signed later is valid for longer than this.
     finality = adapter.follower.find_finality()
     # Payments that only wait must not fill the batch.
-    found = [_read(one) for one in _find_unpaid(chain).filter(_is_to_be_resolved(finality))[:BATCH_SIZE]]
+    found = [read_unpaid(one) for one in find_unpaid(chain).filter(is_to_be_resolved(finality))[:BATCH_SIZE]]
     to_prove = [one for one in found if finality.time > one.deadline or one.may_be_signed(finality)]
     for one in found:
         if one not in to_prove:
             with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
                 _try(partial(_void, one.payment, adapter), one.payment)
     return _sign_or_give_back(to_prove, finality, adapter)
-
-
-def _is_to_be_resolved(finality: Finality) -> Q:
-    is_to_be_given_back = Q(deadline__lt=finality.time_by_all)
-    is_young = Q(is_abandoned=False, created_at__gt=utc_now() - WORTH_RENEWING)
-    is_to_be_signed = is_young & (Q(deadline__lt=finality.time) | Q(is_skipped=True))
-    return is_to_be_given_back | is_to_be_signed | Q(is_abandoned=True, is_void_tried=False)
-
-
-def _find_unpaid(chain: str) -> QuerySet[Any]:
-    """Find the payments without an open transaction, oldest first, annotated with the fields of `UnpaidPayment`."""
-    legs = Leg.objects.filter(payment=OuterRef("pk"))
-    # Those that their payees take never have one: `payments.settling.expired_authorizations`.
-    approved = Payment.objects.filter(chain=chain, status=PaymentStatus.APPROVED, authorized_until=None)
-    # Each looked up by itself: joined, the planner may read all that was ever settled.
-    deadlines = legs.filter(is_void=False).order_by().values("payment").annotate(latest=Max("settlement__valid_until"))
-    has_reached_escrow = Q(settlement__state__in=(*LIVE_STATES, SettlementState.FAILED))
-    found = approved.filter(~Exists(legs.filter(is_void=False, is_live=True))).annotate(
-        deadline=Subquery(deadlines.values("latest")),
-        is_abandoned=Exists(legs.filter(Q(is_void=True) | Q(settlement__state=SettlementState.FAILED, skipped=None))),
-        is_skipped=Exists(legs.filter(skipped__isnull=False, is_void=False, settlement__state=SettlementState.FINAL)),
-        is_void_tried=Exists(legs.filter(has_reached_escrow, is_void=True)),
-    )
-    return found.order_by("pk")
-
-
-def _read(found: Any) -> UnpaidPayment:
-    return UnpaidPayment(found, found.deadline, found.is_abandoned, found.is_skipped, found.is_void_tried)
 
 
 def _sign_or_give_back(to_prove: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter) -> int:
@@ -130,9 +85,7 @@ def _sign_or_give_back(to_prove: Sequence[UnpaidPayment], finality: Finality, ad
     return given_back
 
 
-def _find_fates(
-    unpaid: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter
-) -> dict[str, PaymentFate]:
+def _find_fates(unpaid: Sequence[UnpaidPayment], finality: Finality, adapter: ChainAdapter) -> dict[str, PaymentFate]:
     """Ask for the fate of payments in the escrow that their newest transactions were signed for, by escrow id."""
     newest = Leg.objects.filter(payment=OuterRef("pk"), is_void=False).order_by("-settlement__created_at")
     payments = Payment.objects.filter(pk__in=[one.payment.pk for one in unpaid])
@@ -150,7 +103,7 @@ def _give_back(payment: Payment, finality: Finality) -> int:
     with transaction.atomic():
         # The agent is locked first, as a payment does.
         lock_agent(payment.agent_id)
-        (unpaid,) = _lock([payment]) or (None,)
+        (unpaid,) = lock_unpaid([payment]) or (None,)
         if unpaid is None or finality.time_by_all <= unpaid.deadline:
             return 0
         failed = payment.settlements.filter(is_void=False, state=SettlementState.FAILED).order_by("-created_at").first()
@@ -162,7 +115,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
     if adapter.nonces is None:
         raise AssertionError("Only an escrow that counts payments can void one.")
     with transaction.atomic():
-        (unpaid,) = _lock([payment]) or (None,)
+        (unpaid,) = lock_unpaid([payment]) or (None,)
         if unpaid is None or unpaid.is_void_tried:
             return
         signed_before = payment.settlements.filter(is_void=False)
@@ -186,18 +139,11 @@ def _sign_each(payments: Sequence[Payment], finality: Finality, adapter: ChainAd
 
 def _sign(payments: Sequence[Payment], finality: Finality, adapter: ChainAdapter) -> None:
     with transaction.atomic():
-        unpaid = [one.payment for one in _lock(payments) if one.may_be_signed(finality)]
+        unpaid = [one.payment for one in lock_unpaid(payments) if one.may_be_signed(finality)]
         if unpaid:
             # By the chain's clock if it is ahead of ours: otherwise it would be late there as soon as it is signed.
             at = max(utc_now(), finality.time)
             sign_anew(unpaid, adapter, lambda: assign_nonce(unpaid[0].chain), at=at)
-
-
-def _lock(payments: Sequence[Payment]) -> list[UnpaidPayment]:
-    """Lock payments, and read again those that have not ended and that no open transaction pays."""
-    ids = [payment.pk for payment in payments]
-    list(Payment.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk"))
-    return [_read(one) for one in _find_unpaid(payments[0].chain).filter(pk__in=ids)]
 
 
 def _try(act: Callable[[], None], payment: Payment) -> bool:

@@ -135,7 +135,7 @@ def test_payments_that_the_thief_submits_by_one_transaction_are_each_settled_onc
     EVM.drain()
 
     assert [(status_of(one), has(one)) for one in payments] == [(SETTLED, 2_000_000), (SETTLED, 3_000_000)]
-    assert [transactions_of(one)[-1].chain_tx for one in payments] == [tx, tx]
+    assert [transactions_of(one)[-1].tx for one in payments] == [tx, tx]
     assert is_untroubled(LOCALNET)
 
 

@@ -21,7 +21,7 @@ from chains.evm.adapter import EvmChain
 from chains.evm.derivation import derive_account
 from chains.evm.eip1559 import Fees, sign_call
 from chains.evm.preparing import GAS_LIMIT
-from chains.port import Order, TransactionPlan, Submitter
+from chains.port import Order, Submitter, TransactionPlan
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.signer import local_signer
@@ -74,7 +74,8 @@ class RawSenders:
             now = utc_now()
             order = Order("0x" + os.urandom(32).hex(), Asset.USDC, Decimal("0.01"), self._recipient)
             submitter = Submitter(number, self._senders[number], self._next_nonce(number))
-            raws.append(self._adapter.preparer.prepare(TransactionPlan.of_one(order, submitter, state, local_signer()), now).raw)
+            plan = TransactionPlan.of_one(order, submitter, state, local_signer())
+            raws.append(self._adapter.preparer.prepare(plan, now).raw)
         return self._time(raws)
 
     @property

@@ -22,7 +22,7 @@ from solders.pubkey import Pubkey
 from chains.catalogue import NATIVE_MINT, ServedChain, find_chain
 from chains.evm.fees import FeeLimits
 from chains.evm.preparing import EvmPreparer
-from chains.port import Order, TransactionPlan, SignedTransaction, Submitter
+from chains.port import Order, SignedTransaction, Submitter, TransactionPlan
 from chains.solana.derivation import TOKEN_2022_PROGRAM, TOKEN_PROGRAM, EscrowSigners
 from chains.solana.preparing import SolanaPreparer
 from foundation.kernel.assets import Asset

@@ -226,7 +226,11 @@ class AgentModel(RuleBasedStateMachine):
 
     def _may_be_paid(self) -> list[Bought]:
         """Find what no block has paid or voided so far, final or not."""
-        done = {str(self.chain.landed[tx].first_payment_id) for tx, seen in self.chain.blocks.items() if seen.failure is None}
+        done = {
+            str(self.chain.landed[tx].first_payment_id)
+            for tx, seen in self.chain.blocks.items()
+            if seen.failure is None
+        }
         return [one for one in self._open() if not one.is_in_block and one.payment_id not in done]
 
     def _may_land(self, one: Bought) -> list[Settlement]:

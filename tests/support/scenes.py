@@ -131,7 +131,9 @@ class Scene:
         assert self.confirm() == 1
 
     def fillers(self) -> list[Settlement]:
-        return list(Settlement.objects.filter(chain=self.chain.name, first_payment=None).order_by("nonce", "created_at"))
+        return list(
+            Settlement.objects.filter(chain=self.chain.name, first_payment=None).order_by("nonce", "created_at")
+        )
 
     def relayer(self, number: int = 0) -> Relayer:
         return Relayer.objects.get(chain=self.chain.name, number=number)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import F, Q
 
-from chains.port import ChainUnavailable, Order, TransactionPlan, SignedTransaction, SignerUnavailable, Submitter
+from chains.port import ChainUnavailable, Order, SignedTransaction, SignerUnavailable, Submitter, TransactionPlan
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import is_fresh
 from payments.deciding.escrow_ids import key_hash
@@ -48,7 +48,8 @@ def prepare(request: PaymentRequest, service: Service, now: datetime) -> Prepare
     escrow_id = adapter.preparer.escrow_id(payment_id, hashed)
     order = Order(escrow_id, request.asset, request.amount, service.address)
     submitter = Submitter(relayer.number, relayer.address, relayer.next_nonce)
-    signed = adapter.preparer.prepare(TransactionPlan.of_one(order, submitter, chain.state, local_signer(), payee_state), now)
+    plan = TransactionPlan.of_one(order, submitter, chain.state, local_signer(), payee_state)
+    signed = adapter.preparer.prepare(plan, now)
     return Prepared(payment_id, escrow_id, signed, relayer)
 
 

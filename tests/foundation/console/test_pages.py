@@ -84,7 +84,9 @@ def test_the_list_and_each_row_can_be_looked_at(superuser, entry, model):
 
 def test_a_transactions_page_tells_what_happened_to_it_and_why(superuser, entry):
     settlement = Settlement.objects.get(payments=entry.payment_id)
-    change_states([StateChange(row_of(settlement), SettlementState.EXPIRED, reason="Not included before its deadline.")])
+    change_states(
+        [StateChange(row_of(settlement), SettlementState.EXPIRED, reason="Not included before its deadline.")]
+    )
 
     page = superuser.get("payments_settlement_change", settlement.tx).content.decode()
 

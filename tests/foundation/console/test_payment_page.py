@@ -223,7 +223,9 @@ def test_the_page_takes_as_many_queries_however_much_there_is(auditor, entry):
         page_of(auditor, entry)
     agent, service = make_agent(), make_service(webhook_url="https://many.example/")
     entries = [decide(agent, service, "1") for _ in range(4)]
-    settle([StateChange(row_of(Settlement.objects.get(payments=one.payment_id)), SettlementState.FINAL) for one in entries])
+    settle(
+        [StateChange(row_of(Settlement.objects.get(payments=one.payment_id)), SettlementState.FINAL) for one in entries]
+    )
     with CaptureQueriesContext(connection) as many:
         page_of(auditor, entries[-1])
 

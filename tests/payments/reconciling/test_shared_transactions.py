@@ -14,8 +14,8 @@ from tests.support.scenes import Scene, transaction_of
 
 MIGRATION: Any = import_module("payments.migrations.0019_legs_of_before")
 _INSERT = """
-    INSERT INTO payments_settlement (tx, payment_id, chain, relayer_id, is_void, raw, state, block_hash, reason, created_at,
-                                     changed_at, agent_id, most_cost)
+    INSERT INTO payments_settlement (tx, payment_id, chain, relayer_id, is_void, raw, state, block_hash, reason,
+                                     created_at, changed_at, agent_id, most_cost)
     VALUES (%s, %s, %s, %s, false, %s, %s, '', '', %s, %s, %s, %s)
 """
 
@@ -30,7 +30,7 @@ def write_as_the_release_before(payment: Payment, tx: str, state: str, *, is_fou
 
 def update(statement: str, *parameters: Any) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE payments_settlement SET {statement}", parameters)
+        cursor.execute(f"UPDATE payments_settlement SET {statement}", parameters)  # noqa: S608 - our own
 
 
 @pytest.fixture

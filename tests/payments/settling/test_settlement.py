@@ -16,7 +16,16 @@ from policy.models import Agent
 from tests.payments.conftest import LIMIT, PayOnChain
 from tests.support.local_chain import Localnet
 from tests.support.localnets import EVM, SOLANA
-from tests.support.scenes import HOUR, row_of, state_of, states_of, status_of, transaction_of, transactions_of, transitions_of
+from tests.support.scenes import (
+    HOUR,
+    row_of,
+    state_of,
+    states_of,
+    status_of,
+    transaction_of,
+    transactions_of,
+    transitions_of,
+)
 
 S = SettlementState
 ASSETS = [(localnet, asset) for localnet in (EVM, SOLANA) for asset in localnet.assets[:3]]
