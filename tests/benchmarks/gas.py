@@ -68,10 +68,10 @@ class Bench:
     def measure(self, length: int, *, is_known: bool) -> int:
         """Pay so many in one call, one by `pay`; returns the gas of each, rounded."""
         payments = [self._payment(is_known=is_known) for _ in range(length)]
-        call = self._world.pay(*payments) if length == 1 else self._world.pay_many(payments)
+        call = self._world.pay(payments[0]) if length == 1 else self._world.pay_many(payments)
         receipt = self._world.send(call, self._world.relayer)
         assert len(self._world.paid(receipt)) == length
-        return round(receipt.gasUsed / length)
+        return round(int(receipt.gasUsed) / length)
 
     def _payment(self, *, is_known: bool) -> Payment:
         # Random bytes, as real ids and addresses are: zeros would be cheaper.
