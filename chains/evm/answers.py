@@ -124,7 +124,7 @@ def find_unpaid(receipt: Receipt, orders: Sequence[Order], tokens: Mapping[str, 
             transfers[transfer] -= 1
         else:
             without = f"The transaction succeeded without paying {order.amount} {order.asset} to {order.recipient}."
-            unpaid[order.escrow_id] = why_not.get(order.escrow_id, without)
+            unpaid[order.escrow_id] = why_not.get(order.escrow_id) or without
     return unpaid
 
 
@@ -139,11 +139,14 @@ def _about(log: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _read_text(data: str) -> str:
-    """Read the only value of an event, a text of which anything may be sent: one line, of what PostgreSQL takes."""
+    """Read the only value of an event, a text, as one line of what PostgreSQL takes; "": it is none.
+
+    Any contract may emit such an event: it must not hide the others of its transaction.
+    """
     try:
         (text,) = decode(["bytes"], bytes.fromhex(data.removeprefix("0x")))
-    except DecodingError as error:
-        raise ValueError("not a text") from error
+    except (DecodingError, OverflowError, ValueError):
+        return ""
     return "".join(one for one in text.decode("utf-8", "replace") if one.isprintable())[:_LONGEST_TEXT]
 
 

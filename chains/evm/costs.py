@@ -56,7 +56,7 @@ class _Bill:
 
 def _read_cost(query: TransactionQuery, final_nonce: Any, receipt: Any, finality: Finality) -> _Bill | None:
     """Read the cost of a transaction by one node; None: the node does not know it."""
-    with suppress(ValueError, KeyError, TypeError, DecodingError):
+    with suppress(ValueError, KeyError, TypeError, IndexError, OverflowError, DecodingError):
         if receipt is not None:
             if read_hash(receipt["transactionHash"]) != query.tx:
                 return None
@@ -75,7 +75,9 @@ def _read_gas_of_payments(logs: Sequence[Mapping[str, Any]], query: TransactionQ
     """Read the escrow's event of a list: 32 bits for each payment, eight to a word; (): there is none."""
     count = len(listed_ids(query.raw))
     for log in logs if count else ():
-        if log["topics"][0].lower() == _GAS_USED and bytes.fromhex(log["address"][2:]) == read_call(query.raw)[0]:
+        if [topic.lower() for topic in log["topics"]] == [_GAS_USED] and bytes.fromhex(log["address"][2:]) == read_call(
+            query.raw
+        )[0]:
             (words,) = decode(["uint256[]"], bytes.fromhex(log["data"].removeprefix("0x")))
             return tuple(words[place // 8] >> place % 8 * 32 & 0xFFFFFFFF for place in range(count))
     return ()

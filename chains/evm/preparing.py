@@ -37,7 +37,7 @@ from chains.port import (
 )
 from foundation.kernel.money import to_base_units
 
-# What the escrow grants a token for each payment of a list (`TOKEN_GAS` in chains/contracts/Escrow.sol), and its own work.
+# What the escrow grants a token for each payment of a list (`TOKEN_GAS` in its contract), and its own work.
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 _GAS_OF_A_PAYMENT, _GAS_OF_A_CALL = 250_000, 50_000
 GAS_LIMIT = _GAS_OF_A_CALL + _GAS_OF_A_PAYMENT

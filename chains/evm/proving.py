@@ -26,6 +26,7 @@ from chains.port import (
     PaymentFate,
     TransactionQuery,
 )
+from chains.rpc.agreement import is_agreed
 from chains.rpc.nodes import Nodes
 from chains.rpc.replies import Reply
 from chains.rpc.transport import Call
@@ -54,7 +55,7 @@ class EvmProver:
         paid = self._find_payments(queries, newest)
         return {
             one.tx: Fate(
-                {order.escrow_id: paid[order.escrow_id] for order in one.orders},
+                {order.escrow_id: paid[called_escrow(self._served, one), order.escrow_id] for order in one.orders},
                 _nonce_fate(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
             )
             for one in queries
@@ -73,24 +74,25 @@ class EvmProver:
         agreed = [self._agree(_numbers(replies, index), of_nonce=True) for index in range(len(calls))]
         return dict(zip(addresses, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
 
-    def _find_payments(self, queries: Sequence[TransactionQuery], block: str) -> dict[str, PaymentFate]:
-        """Find the fate of each order: its status in the escrow that it was signed for, and its authorization's."""
+    def _find_payments(self, queries: Sequence[TransactionQuery], block: str) -> dict[tuple[str, str], PaymentFate]:
+        """Find the fate of each order at the escrow that it was signed for: of its id and its authorization."""
         by_escrow: dict[str, list[str]] = {}
         for one in queries:
             if one.orders:
                 ids = by_escrow.setdefault(called_escrow(self._served, one), [])
                 ids += (order.escrow_id for order in one.orders)
         paid = {
-            escrow_id: _payment_fate(self._agree(said, of_nonce=False))
+            (escrow, escrow_id): _payment_fate(self._agree(said, of_nonce=False))
             for escrow, ids in by_escrow.items()
             for escrow_id, said in zip(ids, self._read_statuses(escrow, ids, block), strict=True)
         }
-        authorized = [order for one in queries for order in one.orders if order.authorized_by]
+        authorized = [(called_escrow(self._served, one), order) for one in queries for order in one.orders]
+        authorized = [(escrow, order) for escrow, order in authorized if order.authorized_by]
         if authorized:
-            replies = self._nodes.ask_each([_authorization_call(order, block) for order in authorized])
-            for index, order in enumerate(authorized):
+            replies = self._nodes.ask_each([_authorization_call(order, block) for _, order in authorized])
+            for index, (escrow, order) in enumerate(authorized):
                 used = self._agree(_numbers(replies, index), of_nonce=False)
-                paid[order.escrow_id] = _authorization_fate(used, paid[order.escrow_id])
+                paid[escrow, order.escrow_id] = _authorization_fate(used, paid[escrow, order.escrow_id])
         return paid
 
     def _read_statuses(self, escrow: str, ids: Sequence[str], block: str) -> list[list[Reply[int]]]:
@@ -98,7 +100,8 @@ class EvmProver:
         if escrow not in self._without_lists:
             pages = [ids[start : start + _MOST_STATUSES] for start in range(0, len(ids), _MOST_STATUSES)]
             replies = self._nodes.ask_each([_call(escrow, statuses_call(page), block) for page in pages])
-            if not all(_knows_no_such_call(answer) for reply in replies for answer in reply.said):
+            refusals = [all(_knows_no_such_call(answer) for answer in reply.said) for reply in replies]
+            if not is_agreed(value=True, said=refusals, quorum=self._nodes.quorum):
                 return [said for index, page in enumerate(pages) for said in _lists(replies, index, len(page))]
             self._without_lists.add(escrow)
         replies = self._nodes.ask_each([_call(escrow, status_call(escrow_id), block) for escrow_id in ids])
@@ -138,9 +141,9 @@ def _lists(replies: Sequence[Reply[list[Any]]], index: int, count: int) -> list[
     """Read the list of numbers that each node answers to a call, by place; one whose answer is none is left out."""
     said: list[list[Reply[int]]] = [[] for _ in range(count)]
     for reply in replies:
-        with suppress(ValueError, DecodingError):
+        with suppress(ValueError, OverflowError, DecodingError):
             (numbers,) = decode(["uint256[]"], read_returned(reply.said[index]) or b"")
-            for place, number in zip(said, numbers, strict=True):
+            for place, number in zip(said, numbers, strict=True) if len(numbers) == count else ():
                 place.append(Reply(reply.node, number))
     return said
 

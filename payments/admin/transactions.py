@@ -85,7 +85,10 @@ class SettlementAdmin(ListedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Settlement]:
         carried = Leg.objects.filter(settlement=OuterRef("pk")).order_by().values("settlement")
         rows = super().get_queryset(request).defer("raw")
-        return rows.annotate(carried=Coalesce(Subquery(carried.annotate(n=Count("payment")).values("n")), 0))
+        counted: QuerySet[Settlement] = rows.annotate(
+            carried=Coalesce(Subquery(carried.annotate(n=Count("payment")).values("n")), 0)
+        )
+        return counted
 
     def prepare_export(self, rows: QuerySet[Settlement]) -> QuerySet[Settlement]:
         """Add the payments that each transaction carries, and their agents, apart by blanks."""

@@ -79,9 +79,15 @@ def create_settlement(
     is_void: bool = False,
 ) -> Settlement:
     """Record a signed transaction with its legs, so that it is broadcast. Without any it only uses up its nonce."""
-    first = payments[0].pk if payments else None
-    of = {"chain": relayer.chain, "relayer_id": relayer.pk, "nonce": nonce, "first_payment_id": first}
-    row = settlement_row(signed, utc_now(), **of, is_void=is_void)
+    row = settlement_row(
+        signed,
+        utc_now(),
+        chain=relayer.chain,
+        relayer_id=relayer.pk,
+        nonce=nonce,
+        first_payment_id=payments[0].pk if payments else None,
+        is_void=is_void,
+    )
     legs = leg_rows(signed, [(one.pk, one.agent_id) for one in payments], chain=relayer.chain, is_void=is_void)
     count = partial(SETTLEMENT_CHANGES.add, alias_of(relayer.chain), SettlementState.SIGNED)
     transaction.on_commit(count, robust=True)

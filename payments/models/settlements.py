@@ -26,7 +26,9 @@ class Settlement(models.Model):
     """
 
     tx = models.CharField(primary_key=True, max_length=100, db_collation="C", help_text="The chain's own id.")
-    payments = models.ManyToManyField(Payment, through="Leg", related_name="settlements")
+    payments: "models.ManyToManyField[Payment, Leg]" = models.ManyToManyField(
+        Payment, through="Leg", related_name="settlements"
+    )
     first_payment = models.ForeignKey(
         Payment,
         on_delete=models.PROTECT,

@@ -123,4 +123,5 @@ def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
 def _read_steps(chain: str, txs: Iterable[str]) -> list[Step]:
     """Read whose payments these transactions make: those that only use a nonce up make none."""
     legs = fetch_rows(_FIND_STEPS, {"txs": list(txs)})
-    return [Step(*ids, chain, tx, SettlementState.BROADCAST.value) for tx, *ids in legs]
+    state = SettlementState.BROADCAST.value
+    return [Step(payment_id, agent_id, escrow_id, chain, tx, state) for tx, payment_id, agent_id, escrow_id in legs]

@@ -169,7 +169,7 @@ def test_the_csv_of_a_payee_has_its_payments_and_sums(finance, lively):
     rows = rows_of(finance.client.get(address_of("payee", service.pk), {"month": str(THIS), "format": "csv"}))
 
     assert [row["entry"] for row in rows[:3]] == ["settled", "failed", "approved"]
-    assert rows[0]["tx"] == Settlement.objects.get(state="final", payment__service=service).tx
+    assert rows[0]["tx"] == Settlement.objects.get(state="final", payments__service=service).tx
     assert {row["entry"]: row["amount"] for row in rows[3:]} == {
         "sum: Settled": "3.00", "sum: On its way": "0.25", "sum: Failed and given back": "4.50",
     }  # fmt: skip

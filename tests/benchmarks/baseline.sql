@@ -47,12 +47,14 @@ BEGIN
     );
     INSERT INTO payments_settlement (
         tx, payment_id, chain, relayer_id, is_void, nonce, raw, valid_until, state, block_hash, reason, created_at,
-        changed_at, agent_id, most_cost
+        changed_at, most_cost
     ) VALUES (
         hash, 'pay_' || unique_part, 'eip155:31337', p_relayer, false, relayer_nonce - 1,
         decode(repeat('00', 440), 'hex'), moment + interval '15 minutes', 'signed', '', '', moment,
-        moment, p_agent, 0.000261
+        moment, 0.000261
     );
+    INSERT INTO payments_leg (payment_id, tx, agent_id, chain, is_void, is_live, most_cost)
+    VALUES ('pay_' || unique_part, hash, p_agent, 'eip155:31337', false, true, 0.000261);
     INSERT INTO ledger_balancemovement (
         agent_id, kind, amount, balance_after, payment_id, author, reason, created_at
     ) VALUES (p_agent, 'payment', -0.01, remaining, 'pay_' || unique_part, 'policy', '', moment);

@@ -44,12 +44,14 @@ BEGIN
       FROM history;
     INSERT INTO payments_settlement (
         tx, payment_id, chain, relayer_id, is_void, nonce, raw, valid_until, state, offered_at, block_number, block_hash,
-        reason, created_at, changed_at, agent_id, most_cost, cost
+        reason, created_at, changed_at, most_cost, cost
     )
     SELECT tx, 'pay_' || unique_part, 'eip155:31337', relayer, false, nonce, decode(repeat('00', 440), 'hex'),
            moment + interval '1 hour', 'final', moment, number, tx, '', moment, moment + interval '4 seconds',
-           agent, 0.000261, 0.000101
+           0.000261, 0.000101
       FROM history;
+    INSERT INTO payments_leg (payment_id, tx, agent_id, chain, is_void, is_live, most_cost, cost)
+    SELECT 'pay_' || unique_part, tx, agent, 'eip155:31337', false, true, 0.000261, 0.000101 FROM history;
     INSERT INTO payments_transition (settlement_id, old, new, reason, created_at)
     SELECT tx, old, new, '', moment
       FROM history, (VALUES ('signed', 'broadcast'), ('broadcast', 'included'), ('included', 'final')) AS steps (old, new);

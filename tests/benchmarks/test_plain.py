@@ -84,7 +84,7 @@ def rows_of(agent: Agent) -> list[Any]:
         Agent.objects.get(pk=agent.pk),
         *LogEntry.objects.filter(**mine).order_by("created_at", "pk"),
         *payments,
-        *Settlement.objects.filter(payments__in=payments).order_by("payment_id"),
+        *Settlement.objects.filter(payments__in=payments).order_by("first_payment_id"),
         *BalanceMovement.objects.filter(**mine, kind="payment").order_by("pk"),
         *events,
     ]

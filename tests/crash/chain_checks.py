@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import from_base_units, to_base_units
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import ChainState, Deposit, Outflow, Payment, Settlement
+from payments.models import ChainState, Deposit, Leg, Outflow, Payment, Settlement
 from policy.models import Agent, SignerSwitch
 from tests.crash.depositor import STRANGER
 from tests.crash.evidence import Evidence
@@ -25,8 +25,8 @@ def every_payment_ended_as_the_chain_says(evidence: Evidence) -> Iterator[str]:
         for event in account.paid:
             paid.setdefault((chain, event.escrow_id), []).append(event)
     # What was to void a payment is final, too, where it reverted because the payment was made.
-    ended = Settlement.objects.filter(state=SettlementState.FINAL, payment__isnull=False, is_void=False)
-    final = dict(ended.values_list("payment_id", "tx"))
+    ended = Leg.objects.filter(settlement__state=SettlementState.FINAL, is_void=False, skipped=None)
+    final = dict(ended.values_list("payment_id", "settlement_id"))
     for pk, payment in evidence.payments.items():
         events = paid.pop((payment.chain, payment.escrow_id), [])
         if payment.status == PaymentStatus.SETTLED:

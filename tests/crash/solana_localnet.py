@@ -136,7 +136,7 @@ class SolanaLocalnet:
     def find_gaps(self) -> Iterator[str]:
         for relayer in Relayer.objects.filter(chain=self.caip2).exclude(address=str(self._relayer)):
             yield f"{relayer} cannot sign for this escrow."
-        for row in Settlement.objects.filter(chain=self.caip2, payment=None):
+        for row in Settlement.objects.filter(chain=self.caip2, first_payment=None):
             yield f"{row.tx} pays nothing, on a chain that has no nonces to fill."
 
     def has_come_to_rest(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management import call_command
 
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from services.models import DeliveryState, WebhookDelivery
 from tests.crash.cast import make_localnets, make_world
 from tests.crash.checks import CHECKS, problems_of
@@ -153,7 +153,8 @@ def _is_over(world: World) -> bool:
 
 
 def _count_renewed() -> int:
-    return Settlement.objects.filter(state=SettlementState.EXPIRED, payment__status=PaymentStatus.SETTLED).count()
+    expired = Leg.objects.filter(settlement__state=SettlementState.EXPIRED, is_void=False)
+    return expired.filter(payment__status=PaymentStatus.SETTLED).count()
 
 
 def _check(evidence: Evidence, table: Table) -> bool:
@@ -169,7 +170,7 @@ def _check(evidence: Evidence, table: Table) -> bool:
             "requests that needed retries": sum(len(one.answers) > 1 for one in evidence.world.clients.requests),
             "deposits": sum(len(one.deposited) for one in evidence.after.values()),
             "transactions replaced by a higher fee": Settlement.objects.filter(reason__startswith="Stuck").count(),
-            "nonces filled": Settlement.objects.filter(payments=None).count(),
+            "nonces filled": Settlement.objects.filter(first_payment=None).count(),
             "transactions expired and signed again": _count_renewed(),
             "webhooks told": WebhookDelivery.objects.count(),
             "webhooks told again": len(evidence.world.payees.requests) - WebhookDelivery.objects.count(),

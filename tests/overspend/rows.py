@@ -17,8 +17,9 @@ _ENTRIES = """
 """
 _PAYMENTS = """
     SELECT p.id, p.agent_id, p.entry_id, p.amount, p.created_at,
-           (SELECT count(*) FROM payments_settlement s
-             WHERE s.payment_id = p.id AND NOT s.is_void AND s.state NOT IN ('replaced', 'expired', 'failed'))
+           (SELECT count(*) FROM payments_leg l JOIN payments_settlement s USING (tx)
+             WHERE l.payment_id = p.id AND NOT l.is_void AND l.skipped IS NULL
+               AND s.state NOT IN ('replaced', 'expired', 'failed'))
       FROM payments_payment p WHERE p.agent_id = ANY (%s) ORDER BY p.id
 """
 

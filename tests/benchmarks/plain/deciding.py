@@ -23,7 +23,7 @@ from payments.deciding.entries import explain_approval, explain_refusal
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
@@ -169,12 +169,15 @@ def _write_payment(
         chain=service.chain, recipient=service.address, escrow_id=prepared.escrow_id, status=PaymentStatus.APPROVED,
         created_at=entry.created_at,
     )  # fmt: skip
-    Settlement.objects.create(
-        tx=signed.tx, payment=payment, chain=service.chain, relayer=relayer, nonce=relayer.next_nonce, raw=signed.raw,
-        valid_until=signed.valid_until, valid_until_height=signed.valid_until_height,
-        valid_from_block=signed.valid_from_block, agent=agent, most_cost=signed.most_cost, state="signed",
+    settlement = Settlement.objects.create(
+        tx=signed.tx, first_payment=payment, chain=service.chain, relayer=relayer, nonce=relayer.next_nonce,
+        raw=signed.raw, valid_until=signed.valid_until, valid_until_height=signed.valid_until_height,
+        valid_from_block=signed.valid_from_block, most_cost=signed.most_cost, state="signed",
         created_at=entry.created_at, changed_at=entry.created_at,
     )  # fmt: skip
+    Leg.objects.create(
+        payment=payment, settlement=settlement, agent=agent, chain=service.chain, most_cost=signed.most_cost
+    )
     if relayer.next_nonce is not None:
         relayer.next_nonce += 1
         relayer.save(update_fields=["next_nonce"])

@@ -67,7 +67,7 @@ def test_every_transaction_of_a_payment_is_shown_newest_first(api, agent, servic
     second = Settlement.objects.get(pk=entry.tx)
     second.tx, second.state, second.created_at = "0x" + "5" * 64, "broadcast", utc_now()
     second.save(force_insert=True)
-    Leg.objects.create(payment_id=entry.payment_id, settlement=second, agent=agent, chain=second.chain)
+    Leg.objects.create(payment_id=str(entry.payment_id), settlement=second, agent=agent, chain=second.chain)
 
     shown = api.get(f"/v1/payments/{entry.payment_id}").json()
 

@@ -40,7 +40,7 @@ def test_each_payment_is_listed_as_it_is_shown_by_itself_newest_first(api, agent
     second = Settlement.objects.get(pk=entry.tx)
     second.tx, second.state, second.created_at = "0x" + "6" * 64, "final", utc_now()
     second.save(force_insert=True)
-    Leg.objects.create(payment_id=entry.payment_id, settlement=second, agent=agent, chain=second.chain)
+    Leg.objects.create(payment_id=str(entry.payment_id), settlement=second, agent=agent, chain=second.chain)
 
     page = api.get(PATH, {"agentId": agent.id}).json()
 

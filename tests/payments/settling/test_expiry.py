@@ -24,7 +24,7 @@ from payments.settling.confirming import confirm
 from payments.settling.next_states import HEIGHT_MARGIN, find_search_cursor, may_end_unpaid
 from tests.support.factories import new_name
 from tests.support.invariants import check_agent
-from tests.support.scenes import Scene, state_of, states_of, status_of, transaction_of
+from tests.support.scenes import Scene, row_of, state_of, states_of, status_of, transaction_of
 from tests.support.scripted_chain import outflow_of
 
 S = SettlementState
@@ -109,7 +109,7 @@ def test_where_the_escrow_counts_payments_nothing_is_waited_for(scene):
     payment = scene.pay_and_send()
     scene.pass_deadline(payment)
 
-    assert may_end_unpaid(transaction_of(payment), scene.chain.finality, None, scene.chain)
+    assert may_end_unpaid(row_of(transaction_of(payment)), scene.chain.finality, None, scene.chain)
     assert scene.confirm() == 1
 
 
@@ -217,4 +217,4 @@ def test_what_was_never_searched_ends_nothing(scene):
     payment = scene.pay_and_send()
     scene.pass_deadline(payment)
     assert find_search_cursor(scene.chain.name, scene.chain) is None
-    assert not may_end_unpaid(transaction_of(payment), scene.chain.finality, None, scene.chain)
+    assert not may_end_unpaid(row_of(transaction_of(payment)), scene.chain.finality, None, scene.chain)

@@ -86,7 +86,7 @@ class History:
             return row.chain == ELSEWHERE
         if fails := next(self._elsewhere) % _FAILS == 0:
             after_s = round(self._stage.chance.uniform(*_FAILS_AFTER_S), 3)
-            self._await((at + timedelta(seconds=after_s), partial(give_back, str(row.payment_id))))
+            self._await((at + timedelta(seconds=after_s), partial(give_back, row.legs[0].payment_id)))
         return fails
 
 
