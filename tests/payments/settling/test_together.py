@@ -1,0 +1,326 @@
+"""Payments that share a transaction are followed as one, and each is settled, skipped or given back by itself."""
+
+from decimal import Decimal
+
+import pytest
+
+from chains.port import GasCost
+from ledger.models import LogEntry
+from payments.deciding.operations import decide_together
+from payments.lifecycle import PaymentStatus, SettlementState
+from payments.models import AgentGas, Leg, Payment, Relayer, Settlement
+from payments.payment_states import find_payment
+from payments.settling.transaction_costs import record_costs
+from payments.settling.unpaid import resolve_unpaid
+from services.models import WebhookEvent
+from tests.support.factories import make_agent
+from tests.support.fake_chain import COST, MOST_COST
+from tests.support.invariants import check_agent, check_nonces
+from tests.support.payment_requests import environment_of, make_request
+from tests.support.scenes import HOUR, Scene, state_of, states_of, status_of, transaction_of, transactions_of, void_of
+from tests.support.scripted_chain import outflow_of
+
+S = SettlementState
+PAID, FAILED, APPROVED = PaymentStatus.SETTLED, PaymentStatus.FAILED, PaymentStatus.APPROVED
+BLOCKED = "escrow: token refused"
+
+
+@pytest.fixture
+def with_nonces(db: None) -> Scene:
+    return Scene()
+
+
+@pytest.fixture
+def without_nonces(db: None) -> Scene:
+    return Scene(has_nonces=False)
+
+
+def pay_together(scene: Scene, count: int = 3, *, sends: bool = True) -> list[Payment]:
+    """Have agents of their own each pay the scene's service, decided together."""
+    requests = [make_request(make_agent(), scene.service) for _ in range(count)]
+    entries = decide_together(requests, environment_of(scene.chain), wait_s=None)
+    payments = []
+    for entry in entries:
+        assert isinstance(entry, LogEntry), entry
+        payments.append(Payment.objects.get(pk=entry.payment_id))
+    if sends:
+        scene.broadcast()
+    return payments
+
+
+def settle_with(scene: Scene, payments: list[Payment], *skipped: Payment) -> None:
+    """Put the transaction of payments into a final block, which skips some of them, and notice."""
+    scene.chain.include(transaction_of(payments[0]), skips={one.escrow_id: BLOCKED for one in skipped})
+    scene.confirm()
+
+
+def statuses(payments: list[Payment]) -> list[str]:
+    return [status_of(one) for one in payments]
+
+
+def all_add_up(scene: Scene, payments: list[Payment]) -> None:
+    for one in payments:
+        check_agent(one.agent_id)
+    check_nonces(scene.chain.name)
+
+
+# --- All of them ------------------------------------------------------------------------------------------------------
+def test_what_is_decided_together_settles_in_one_transaction_that_each_answer_names(scene):
+    payments = pay_together(scene)
+
+    row = Settlement.objects.get(chain=scene.chain.name)
+    assert {entry.tx for entry in LogEntry.objects.filter(payment_id__in=payments)} == {row.tx}
+    assert row.most_cost == 3 * MOST_COST
+    assert set(row.legs.values_list("payment_id", "most_cost", "is_live")) == {
+        (p.pk, MOST_COST, True) for p in payments
+    }
+
+    settle_with(scene, payments)
+
+    assert statuses(payments) == [PAID] * 3
+    told = WebhookEvent.objects.filter(service=scene.service, type="payment.settled")
+    assert all(f'"{row.tx}"' in event.payload for event in told)
+    assert told.count() == 3
+    all_add_up(scene, payments)
+
+
+def test_a_lone_payment_has_a_transaction_of_its_own(scene):
+    (payment,) = pay_together(scene, 1)
+
+    assert Leg.objects.get(payment=payment).most_cost == transaction_of(payment).most_cost == MOST_COST
+
+
+def test_a_block_that_vanishes_takes_none_of_them_with_it(scene):
+    payments = pay_together(scene)
+    row = transaction_of(payments[0])
+    scene.chain.include(row, is_final=False)
+    scene.confirm()
+    scene.chain.vanish(row)
+    scene.confirm()
+    assert state_of(payments[0]) == S.BROADCAST
+
+    scene.broadcast()
+    settle_with(scene, payments)
+
+    assert statuses(payments) == [PAID] * 3
+    all_add_up(scene, payments)
+
+
+def test_a_higher_fee_is_for_all_of_them_and_whichever_is_included_counts(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    first = transaction_of(payments[0])
+    scene.bump()
+    assert [states_of(one) for one in payments] == [[S.REPLACED, S.BROADCAST]] * 3
+
+    scene.chain.include(first)
+    scene.confirm()
+
+    assert statuses(payments) == [PAID] * 3
+    assert [states_of(one) for one in payments] == [[S.FINAL, S.REPLACED]] * 3
+    assert set(Leg.objects.filter(is_live=True).values_list("settlement", flat=True)) == {first.tx}
+    all_add_up(scene, payments)
+
+
+# --- Without one of them ----------------------------------------------------------------------------------------------
+def test_one_that_is_skipped_spoils_nothing_and_is_signed_alone_at_once(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    settle_with(scene, payments, payments[1])
+
+    assert statuses(payments) == [PAID, APPROVED, PAID]
+    assert states_of(payments[1]) == [S.FINAL, S.SIGNED]
+    alone = transaction_of(payments[1])
+    assert list(alone.payments.all()) == [payments[1]]
+    shown = find_payment(payments[1].pk)
+    assert shown is not None
+    assert [(one.tx, one.state) for one in shown.transactions] == [
+        (alone.tx, "signed"), (transaction_of(payments[0]).tx, "failed")
+    ]  # fmt: skip
+    assert Leg.objects.get(payment=payments[1], is_live=False).skipped == BLOCKED
+    all_add_up(scene, payments)
+
+    scene.broadcast()
+    scene.chain.include(alone)
+    scene.confirm()
+    assert statuses(payments) == [PAID] * 3
+    all_add_up(scene, payments)
+
+
+def test_one_that_is_refused_alone_as_well_is_given_back_once_it_is_void(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    settle_with(scene, payments, payments[1])
+    scene.broadcast()
+    scene.chain.include(transaction_of(payments[1]), failure="Reverted: " + BLOCKED)
+    scene.confirm()
+    assert statuses(payments) == [PAID, APPROVED, PAID]
+
+    scene.broadcast()
+    scene.chain.include(void_of(payments[1]))
+    scene.confirm()
+
+    assert statuses(payments) == [PAID, FAILED, PAID]
+    all_add_up(scene, payments)
+
+
+def test_one_that_is_skipped_is_not_signed_again_before_the_escrow_says_that_it_is_unpaid(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    scene.chain.include(transaction_of(payments[0]), skips={payments[1].escrow_id: "escrow: already settled"})
+    scene.chain.paid.add(payments[1].escrow_id)
+
+    scene.confirm()
+    resolve_unpaid(scene.chain.name, scene.chain)
+
+    assert states_of(payments[1]) == [S.FINAL]
+    # What has paid it, the history tells.
+    scene.chain.outflows.append(outflow_of(payments[1], "0xelsewhere", scene.chain.finality.block_number + 1))
+    scene.chain.finalise(scene.chain.finality.block_number + 1)
+    scene.confirm()
+    assert statuses(payments) == [PAID] * 3
+    all_add_up(scene, payments)
+
+
+def test_one_that_somebody_else_has_submitted_leaves_the_others_where_they_are(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    scene.chain.paid.add(payments[1].escrow_id)
+    scene.chain.outflows.append(outflow_of(payments[1], "0xthief", scene.chain.finality.block_number + 1))
+    scene.chain.finalise(scene.chain.finality.block_number + 1)
+    scene.confirm()
+
+    assert statuses(payments) == [APPROVED, PAID, APPROVED]
+    assert states_of(payments[0]) == [S.BROADCAST]
+
+    settle_with(scene, payments, payments[1])
+    assert statuses(payments) == [PAID] * 3
+    all_add_up(scene, payments)
+
+
+def test_all_of_them_submitted_by_somebody_else_are_settled_by_that(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    own = transaction_of(payments[0])
+    for index, one in enumerate(payments):
+        scene.chain.paid.add(one.escrow_id)
+        block = scene.chain.finality.block_number + 1
+        scene.chain.outflows.append(outflow_of(one, "0xthief", block, log_index=index))
+    scene.chain.finalise(scene.chain.finality.block_number + 1)
+    scene.confirm()
+
+    assert statuses(payments) == [PAID] * 3
+    assert [transaction_of(one).tx for one in payments] == ["0xthief"] * 3
+    assert Settlement.objects.get(pk=own.pk).state == S.REPLACED
+    for one in payments:
+        check_agent(one.agent_id)
+
+
+# --- Lost -------------------------------------------------------------------------------------------------------------
+def test_those_that_have_expired_are_signed_anew_together(scene):
+    payments = pay_together(scene)
+    scene.pass_deadline(payments[0])
+    scene.confirm()
+
+    assert [states_of(one) for one in payments] == [[S.EXPIRED, S.SIGNED]] * 3
+    assert len({transaction_of(one).tx for one in payments}) == 1
+
+    scene.broadcast()
+    settle_with(scene, payments)
+    assert statuses(payments) == [PAID] * 3
+    all_add_up(scene, payments)
+
+
+def test_of_those_that_have_expired_each_old_one_is_given_back(scene):
+    payments = pay_together(scene)
+    Payment.objects.filter(pk=payments[0].pk).update(created_at=payments[0].created_at - 2 * HOUR)
+    scene.pass_deadline(payments[0])
+    scene.confirm()
+
+    assert statuses(payments) == [FAILED, APPROVED, APPROVED]
+    assert states_of(payments[1]) == states_of(payments[2]) == [S.EXPIRED, S.SIGNED]
+
+
+def test_a_list_that_reverts_is_voided_payment_by_payment(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    scene.chain.include(transaction_of(payments[0]), failure="Reverted: EnforcedPause")
+    scene.confirm()
+
+    assert [state_of(one) for one in payments] == [S.FAILED] * 3
+    scene.give_back(*payments)
+    assert statuses(payments) == [FAILED] * 3
+    all_add_up(scene, payments)
+
+
+def test_without_nonces_those_that_one_of_them_spoilt_are_each_signed_alone(without_nonces):
+    scene = without_nonces
+    payments = pay_together(scene)
+    scene.chain.include(transaction_of(payments[0]), failure="Failed: account is frozen")
+    scene.pass_deadline(payments[0])
+    scene.observe()
+    scene.confirm()
+
+    assert [states_of(one) for one in payments] == [[S.FAILED, S.SIGNED]] * 3
+    assert len({transaction_of(one).tx for one in payments}) == 3
+    for one in payments:
+        check_agent(one.agent_id)
+
+
+def test_without_nonces_one_that_cannot_be_signed_anew_keeps_nobody_waiting(without_nonces, monkeypatch):
+    scene = without_nonces
+    payments = pay_together(scene)
+    refused = payments[1].escrow_id
+    prepare = scene.chain.prepare
+
+    def refuse_one(plan, now):
+        if any(order.escrow_id == refused for order in plan.orders):
+            scene.chain.is_unprepared = True
+        try:
+            return prepare(plan, now)
+        finally:
+            scene.chain.is_unprepared = False
+
+    scene.pass_deadline(payments[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.chain, "prepare", refuse_one)
+        scene.confirm()
+    assert states_of(payments[1]) == [S.BROADCAST]
+    assert [transactions_of(one)[-1].state for one in (payments[0], payments[2])] == [S.SIGNED] * 2
+
+    scene.confirm()
+    assert states_of(payments[1]) == [S.EXPIRED, S.SIGNED]
+    for one in payments:
+        check_agent(one.agent_id)
+
+
+# --- What they cost ---------------------------------------------------------------------------------------------------
+def test_each_agent_has_its_share_of_the_gas_and_all_shares_are_the_cost(scene):
+    payments = pay_together(scene)
+    row = transaction_of(payments[0])
+    parts = [Decimal("0.5"), Decimal("0.3"), Decimal("0.2")]
+
+    record_costs({row.tx: GasCost(Decimal(1), dict(zip([one.escrow_id for one in payments], parts, strict=True)))})
+
+    assert [AgentGas.objects.get(agent=one.agent_id).cost for one in payments] == parts
+    assert Settlement.objects.get(pk=row.pk).cost == 1
+
+
+def test_shares_that_nobody_can_tell_are_equal_and_add_up(scene):
+    payments = pay_together(scene)
+    row = transaction_of(payments[0])
+
+    record_costs({row.tx: GasCost(COST)})
+
+    used = [Leg.objects.get(payment=one).cost for one in payments]
+    assert sum(used) == COST
+    assert max(used) - min(used) < Decimal("1e-15")
+
+
+def test_the_gas_money_of_a_relayer_counts_payments_and_not_transactions(with_nonces):
+    scene = with_nonces
+    Relayer.objects.filter(chain=scene.chain.name).update(funded_until=10)
+
+    pay_together(scene)
+
+    assert (scene.relayer().next_nonce, scene.relayer().funded_until) == (1, 8)
