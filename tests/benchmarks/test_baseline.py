@@ -6,13 +6,17 @@ import pytest
 from django.db import connection
 
 from ledger.models import BalanceMovement, LogEntry
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from policy.models import Agent
 from tests.benchmarks.baseline import make_relayers
 from tests.support.factories import decide, make_agent
 
 BASELINE = Path(__file__).parent / "baseline.sql"
-TABLES = [LogEntry, Payment, Settlement, BalanceMovement, Agent]
+# Of which rows of each are an agent's.
+TABLES = {
+    LogEntry: "agent", Payment: "agent", Settlement: "first_payment__agent", Leg: "agent", BalanceMovement: "agent",
+    Agent: "pk",
+}  # fmt: skip
 
 
 @pytest.mark.django_db
@@ -45,5 +49,4 @@ def widths(model, agent):
 
 
 def newest(model, agent):
-    mine = model.objects.filter(**{"pk" if model is Agent else "agent": agent.pk})
-    return mine.order_by("-pk").first()
+    return model.objects.filter(**{TABLES[model]: agent.pk}).order_by("-pk").first()

@@ -13,7 +13,7 @@ from django.forms import model_to_dict
 
 from foundation.kernel.assets import Asset
 from ledger.models import BalanceMovement, LogEntry
-from payments.models import Payment, Settlement
+from payments.models import Leg, Payment, Settlement
 from policy.models import Agent
 from policy.operations import pause_agent, switch_signer
 from services.models import WebhookEvent
@@ -26,7 +26,7 @@ PLAIN = "tests.benchmarks.plain.urls"
 OWN = re.compile(
     r"(?<=(?:pay|log|evt)_)[0-9a-z]{26}|0x[0-9a-f]{64}|\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\dT[0-9:.]+Z|agent-[0-9a-f-]+"
 )
-UNLIKE = ["id", "signature", "relayer", "nonce"]
+UNLIKE = ["id", "signature", "relayer", "nonce", "payments"]
 
 
 @dataclass
@@ -85,6 +85,7 @@ def rows_of(agent: Agent) -> list[Any]:
         *LogEntry.objects.filter(**mine).order_by("created_at", "pk"),
         *payments,
         *Settlement.objects.filter(payments__in=payments).order_by("first_payment_id"),
+        *Leg.objects.filter(payment__in=payments).order_by("payment_id"),
         *BalanceMovement.objects.filter(**mine, kind="payment").order_by("pk"),
         *events,
     ]
