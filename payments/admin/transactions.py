@@ -45,6 +45,10 @@ class TransactionDates(PaymentDates):
 class PayingAgent(AgentFilter):
     field = "payments__agent_id"  # payments of an agent have an index
 
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Settlement]) -> QuerySet[Settlement]:
+        # One transaction may carry several payments of one agent.
+        return super().queryset(request, queryset).distinct() if self.found != "" else queryset
+
 
 class PurposeFilter(admin.SimpleListFilter):
     """Transactions of payments; or those that only fill a nonce, which have no payment to sort by."""

@@ -3,6 +3,8 @@
 The release before knows of one payment for each transaction, in the column `payment_id`. It stays, as the first of several.
 What that release writes and tells of costs while both run, a trigger writes down for the legs. The column `agent_id`, the
 index `settlement_gas_at_most`, and this trigger are for that release alone: the release after this one is to drop them.
+
+Each step is taken by itself, and once: payments go on, and none waits for one table while another one is held.
 """
 
 import django.db.models.deletion
@@ -42,24 +44,72 @@ _FORGET = """
 """
 
 
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS payments_leg (
+        chain varchar(64) NOT NULL,
+        is_void boolean NOT NULL,
+        is_live boolean NOT NULL,
+        skipped varchar(500),
+        most_cost numeric,
+        cost numeric,
+        agent_id varchar(255) COLLATE "C" NOT NULL,
+        payment_id varchar(30) COLLATE "C" NOT NULL,
+        tx varchar(100) COLLATE "C" NOT NULL,
+        PRIMARY KEY (payment_id, tx)
+    )
+"""
+_INDEXES = (
+    "CREATE UNIQUE INDEX IF NOT EXISTS leg_one_live_per_payment ON payments_leg (payment_id, is_void) WHERE is_live",
+    "CREATE INDEX IF NOT EXISTS leg_by_transaction ON payments_leg (tx)",
+    "CREATE INDEX IF NOT EXISTS leg_gas_at_most ON payments_leg (agent_id, chain)"
+    " WHERE cost IS NULL AND most_cost IS NOT NULL",
+)
+_REFERENCES = {
+    "payments_leg_agent_id_ed4c8d51_fk_policy_agent_id": "(agent_id) REFERENCES policy_agent (id)",
+    "payments_leg_payment_id_bbb1e3c2_fk_payments_payment_id": "(payment_id) REFERENCES payments_payment (id)",
+    "payments_leg_tx_afa618ff_fk_payments_settlement_tx": "(tx) REFERENCES payments_settlement (tx)",
+}
+_ADD_REFERENCE = """
+    DO $$ BEGIN
+        IF NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'payments_leg'::regclass AND conname = '{name}') THEN
+            ALTER TABLE payments_leg ADD CONSTRAINT {name} FOREIGN KEY {reference} DEFERRABLE INITIALLY DEFERRED;
+        END IF;
+    END $$
+"""
+
+
 class Migration(migrations.Migration):
+    atomic = False  # payments go on: whoever waits for one table must not hold another one
+
     dependencies = (("payments", "0017_lease"),)
     operations = (
         migrations.RunSQL(
             "DROP TRIGGER IF EXISTS name_shared_tx ON payments_settlement; DROP FUNCTION IF EXISTS payments_name_shared_tx()",
             migrations.RunSQL.noop,
         ),
-        migrations.RemoveField("settlement", "shared_tx"),
-        migrations.RemoveConstraint("settlement", "settlement_one_live_per_payment"),
-        migrations.AlterField(
-            "settlement",
-            "tx",
-            models.CharField(
-                db_collation="C", help_text="The chain's own id.", max_length=100, primary_key=True, serialize=False
-            ),
+        migrations.RunSQL("ALTER TABLE payments_settlement DROP COLUMN IF EXISTS shared_tx", migrations.RunSQL.noop),
+        migrations.RunSQL("DROP INDEX IF EXISTS settlement_one_live_per_payment", migrations.RunSQL.noop),
+        migrations.RunSQL(_TABLE, "DROP TABLE IF EXISTS payments_leg"),
+        *(migrations.RunSQL(statement, migrations.RunSQL.noop) for statement in _INDEXES),
+        *(
+            migrations.RunSQL(_ADD_REFERENCE.format(name=name, reference=reference), migrations.RunSQL.noop)
+            for name, reference in _REFERENCES.items()
         ),
         migrations.SeparateDatabaseAndState(
             state_operations=[
+                migrations.RemoveField("settlement", "shared_tx"),
+                migrations.RemoveConstraint("settlement", "settlement_one_live_per_payment"),
+                migrations.AlterField(
+                    "settlement",
+                    "tx",
+                    models.CharField(
+                        db_collation="C",
+                        help_text="The chain's own id.",
+                        max_length=100,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
                 migrations.RemoveIndex("settlement", "settlement_gas_at_most"),
                 migrations.RemoveField("settlement", "agent"),
                 migrations.RenameField("settlement", "payment", "first_payment"),
@@ -75,77 +125,86 @@ class Migration(migrations.Migration):
                         to="payments.payment",
                     ),
                 ),
-            ]
-        ),
-        migrations.AlterField(
-            "settlement",
-            "is_void",
-            models.BooleanField(default=False, help_text="It makes its payment impossible, instead of making it."),
-        ),
-        migrations.CreateModel(
-            name="Leg",
-            fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "payment_id", "settlement_id", blank=True, editable=False, primary_key=True, serialize=False
-                    ),
-                ),
-                ("chain", models.CharField(help_text="CAIP-2.", max_length=64)),
-                ("is_void", models.BooleanField(default=False, help_text="As of its transaction.")),
-                ("is_live", models.BooleanField(default=True)),
-                ("skipped", models.CharField(max_length=500, null=True)),
-                ("most_cost", policy.fields.AmountField(null=True)),
-                ("cost", policy.fields.AmountField(null=True)),
-                (
-                    "agent",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="+",
-                        to="policy.agent",
-                    ),
-                ),
-                (
-                    "payment",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="legs",
-                        to="payments.payment",
-                    ),
-                ),
-                (
+                migrations.AlterField(
                     "settlement",
-                    models.ForeignKey(
-                        db_column="tx",
-                        db_index=False,
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="legs",
-                        to="payments.settlement",
+                    "is_void",
+                    models.BooleanField(
+                        default=False, help_text="It makes its payment impossible, instead of making it."
                     ),
                 ),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["settlement"], name="leg_by_transaction"),
-                    models.Index(
-                        condition=Q(cost=None, most_cost__isnull=False),
-                        fields=["agent", "chain"],
-                        name="leg_gas_at_most",
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=Q(is_live=True), fields=("payment", "is_void"), name="leg_one_live_per_payment"
-                    )
-                ],
-            },
-        ),
-        migrations.AddField(
-            "settlement",
-            "payments",
-            models.ManyToManyField(related_name="settlements", through="payments.Leg", to="payments.payment"),
+                migrations.CreateModel(
+                    name="Leg",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "payment_id",
+                                "settlement_id",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
+                            ),
+                        ),
+                        ("chain", models.CharField(help_text="CAIP-2.", max_length=64)),
+                        ("is_void", models.BooleanField(default=False, help_text="As of its transaction.")),
+                        ("is_live", models.BooleanField(default=True)),
+                        ("skipped", models.CharField(max_length=500, null=True)),
+                        ("most_cost", policy.fields.AmountField(null=True)),
+                        ("cost", policy.fields.AmountField(null=True)),
+                        (
+                            "agent",
+                            models.ForeignKey(
+                                db_index=False,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="+",
+                                to="policy.agent",
+                            ),
+                        ),
+                        (
+                            "payment",
+                            models.ForeignKey(
+                                db_index=False,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="legs",
+                                to="payments.payment",
+                            ),
+                        ),
+                        (
+                            "settlement",
+                            models.ForeignKey(
+                                db_column="tx",
+                                db_index=False,
+                                on_delete=django.db.models.deletion.PROTECT,
+                                related_name="legs",
+                                to="payments.settlement",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["settlement"], name="leg_by_transaction"),
+                            models.Index(
+                                condition=Q(cost=None, most_cost__isnull=False),
+                                fields=["agent", "chain"],
+                                name="leg_gas_at_most",
+                            ),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=Q(is_live=True),
+                                fields=("payment", "is_void"),
+                                name="leg_one_live_per_payment",
+                            )
+                        ],
+                    },
+                ),
+                migrations.AddField(
+                    "settlement",
+                    "payments",
+                    models.ManyToManyField(related_name="settlements", through="payments.Leg", to="payments.payment"),
+                ),
+            ]
         ),
         migrations.RunSQL(_WHAT_THE_RELEASE_BEFORE_WRITES, _FORGET),
     )

@@ -20,7 +20,7 @@ from workshop.localnet.folder import ROOT
 
 # Those before ran on every installation while nothing was paid.
 FIRST = {"ledger": "0003", "payments": "0010"}
-CONCURRENT = [("ledger", "0004_log_by_result"), ("payments", "0011_gas_indexes")]
+CONCURRENT = [("ledger", "0004_log_by_result"), ("payments", "0013_read_indexes")]
 
 
 @pytest.mark.parametrize("app", FIRST)

@@ -89,7 +89,7 @@ def test_every_list_has_one_form_of_filters_and_the_exports(auditor, story, mode
 def test_a_list_is_filtered_by_agent(auditor, story, model):
     agent, _, _ = story
     rows = LISTS[model]._default_manager
-    expected = rows.filter(payment__agent=agent) if model == "payments_settlement" else rows.filter(agent=agent)
+    expected = rows.filter(payments__agent=agent) if model == "payments_settlement" else rows.filter(agent=agent)
 
     assert ids_of(auditor, model, agent=agent.pk) == set(expected.values_list("pk", flat=True))
     assert ids_of(auditor, model, agent="nobody") == set()

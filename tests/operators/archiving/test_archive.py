@@ -130,7 +130,7 @@ def test_changes_of_a_transaction_that_has_ended_are_archived(folder):
 
 def test_the_page_of_a_payment_whose_changes_are_archived_says_so(admin_client):
     one = old_transition(is_settled=True)
-    address = f"/console/payments/payment/{one.settlement.payment_id}/change/"
+    address = f"/console/payments/payment/{one.settlement.first_payment_id}/change/"
     assert "The changes before are archived." not in admin_client.get(address).content.decode()
     with connection.cursor() as cursor:  # all of them, as if they were old, too
         cursor.execute("SET LOCAL session_replication_role = replica; DELETE FROM payments_transition")
