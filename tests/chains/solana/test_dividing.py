@@ -40,6 +40,11 @@ def message_of(signed):
     return Transaction.from_bytes(signed.raw).message
 
 
+def closed_account(bench):
+    payee = Keypair().pubkey()
+    return plan_payment(Asset.USDC, "1", payee, {"closed": [str(bench.where(Asset.USDC, payee))]})
+
+
 def calls_of(message, program):
     """Read the data of the instructions of a program."""
     keys = message.account_keys
@@ -106,8 +111,7 @@ def test_payments_that_offer_other_prices_have_other_transactions(bench):
 
 
 def test_nothing_is_divided_that_cannot_be_made_or_was_not_observed(bench):
-    closed = to_account(bench)
-    closed = replace(closed, payee={"closed": closed.payee["opened"]})
+    closed = closed_account(bench)
 
     with pytest.raises(ChainUnavailable, match="closed its account"):
         divide(bench, [to_account(bench), closed])
@@ -185,8 +189,7 @@ def test_it_costs_at_most_what_all_would_cost_by_themselves(bench, price):
 
 # --- What is not signed -----------------------------------------------------------------------------------------------
 def test_none_is_signed_if_one_of_them_cannot_be(bench):
-    good, closed = to_account(bench), to_account(bench)
-    closed = replace(closed, payee={"closed": closed.payee["opened"]})
+    good, closed = to_account(bench), closed_account(bench)
     unserved = replace(good, order=replace(good.order, asset=Asset.EURC))
 
     for bad, why in ((closed, "closed its account"), (unserved, "EURC is not served on this chain.")):
