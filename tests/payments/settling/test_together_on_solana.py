@@ -155,3 +155,21 @@ def test_one_whose_payee_closes_its_account_meanwhile_is_given_back_and_the_othe
     settle_without(payments[1], [payments[0], payments[2]])
 
     assert payee.held == 0
+
+
+def test_a_new_payee_whose_payment_another_one_has_spoilt_can_be_paid_all_the_same():
+    """It has no account: none was made, so it has closed none."""
+    (spoiler,) = open_accounts(USDC)
+    new_payees = make_services(USDC, PYUSD)
+    payments = pay_together([spoiler, *new_payees])
+    freeze(spoiler)
+    SOLANA.include(payments[0])
+    SOLANA.follow()
+    SOLANA.observe()
+    assert [states_of(one) for one in payments] == [[S.INCLUDED]] * 3
+
+    again = pay_together(new_payees)
+    SOLANA.drain()
+
+    assert statuses([*again, *payments[1:]]) == [PaymentStatus.SETTLED] * 4
+    assert {has(one) for one in again} == {2 * UNITS[USDC]}
