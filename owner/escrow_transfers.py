@@ -1,4 +1,4 @@
-"""Transfers of tokens from one of our escrows to the next one, when its keys are rotated.
+"""Transfers of tokens from one of our escrows to the next one: its keys are rotated, or it is of an earlier release.
 
 A transfer is booked before it is sent, so that neither escrow takes it for an unknown outflow or for a deposit. It is
 marked as landed by whichever search finds it first: that of the old escrow's history, when the tokens leave
@@ -32,7 +32,7 @@ def book_transfer(chain: str, *, escrow: str, asset: Asset, amount: Decimal, rec
         amount=amount,
         recipient=recipient,
         author=by,
-        reason="The keys are rotated: it moves to the next escrow.",
+        reason="It moves to the next escrow.",
         created_at=now,
     )
 

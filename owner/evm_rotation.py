@@ -12,15 +12,14 @@ from django.conf import settings
 
 from chains.evm.adapter import EvmChain
 from chains.evm.configuration_check import Roles
-from chains.evm.derivation import address_of, derive_account
+from chains.evm.derivation import derive_account
 from chains.evm.owner_calls import OwnerCall
 from chains.port import ChainUnavailable
-from owner.calls import show_owner_calls
 from owner.evm.calls import set_policy_signer, set_relayer
 from owner.evm.deployment import MOST_RELAYERS
 from owner.evm.roles import read_roles
-from owner.evm.sending import Sender
-from owner.keys import deployer_key, read_optional_key
+from owner.evm_calling import WantedCalls, have_called
+from owner.keys import read_optional_key
 from owner.rotations import OLD_SEED, Rotated, Task, find_in_flight
 from payments.models import Relayer
 from services.served_chains import configured_roles, evm_chain
@@ -57,7 +56,6 @@ class _Rotation:
         self._task, self._chain = task, evm_chain(task.caip2)
         self._ours = configured_roles()
         self._old = _find_old_relayers(task.caip2, self._ours)
-        self._key = deployer_key()
 
     def run(self) -> Rotated:
         difference = self._find_difference()
@@ -86,34 +84,12 @@ class _Rotation:
 
     def _call(self, choose: Callable[[Difference], Sequence[OwnerCall]]) -> None:
         """Have the owner make these calls, and wait until the chain shows their effect."""
-        found = self._find_difference()
-        calls = choose(found)
-        if not calls:
-            return
-        if self._key is not None and address_of(self._key) == found.owner:
-            self._send(self._key, calls)
-        else:
-            show_owner_calls(
-                calls,
-                owner=found.owner,
-                chain=self._chain.served.chain,
-                made_by="rotate_keys",
-                tell=self._task.tell,
-                show=self._task.show,
-            )
-        self._task.wait(lambda: self._missing(choose))
 
-    def _missing(self, choose: Callable[[Difference], Sequence[OwnerCall]]) -> str:
-        left = choose(self._find_difference())
-        return f"the escrow's owner has still to call {len(left)}, {left[0].text} first." if left else ""
+        def find() -> WantedCalls:
+            found = self._find_difference()
+            return WantedCalls(found.owner, choose(found))
 
-    def _send(self, key: bytes, calls: Sequence[OwnerCall]) -> None:
-        sender = Sender(self._chain, key, self._task.tell)
-        sender.check_chain()
-        self._task.confirm(f"{sender.address}, the owner of {self._chain.served.escrow}, makes {len(calls)} calls.")
-        for call in calls:
-            self._task.tell(call.text)
-            sender.send(bytes.fromhex(call.to.removeprefix("0x")), call.data, sender.next_nonce())
+        have_called(self._task, self._chain, find, made_by="rotate_keys")
 
     def _present(self) -> dict[str, object]:
         unfunded = list(_find_without_gas_money(self._chain, self._ours.relayers))

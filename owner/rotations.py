@@ -1,4 +1,4 @@
-"""The task of `rotate_keys` on any chain: its options, how it waits, and its result."""
+"""The task of `rotate_keys` and `move_escrow`: its options, how it waits, and its result."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 # The old seed, and the old policy signer's key on Solana. Each is set only while keys are rotated, and only if known.
 OLD_SEED, OLD_SOLANA_KEY = "OLD_RELAYER_SEED", "OLD_POLICY_SIGNER_SOLANA_KEY"
-_REASON = "The keys are being rotated (rotate_keys)."
+ROTATED = "The keys are being rotated (rotate_keys)."
 _PAUSE_S = 2.0
 _REPEAT_EVERY_S = 60.0
 
@@ -46,9 +46,9 @@ class Task:
     def caip2(self) -> str:
         return self.served.chain.caip2
 
-    def stop(self) -> None:
-        """Stop signing on the chain: whatever was signed from here on would be signed with the old keys."""
-        state = stop_signing_on(self.caip2, by=AUTHOR, reason=_REASON)
+    def stop(self, reason: str = ROTATED) -> None:
+        """Stop signing on the chain: whatever was signed from here on would be signed for the old escrow or keys."""
+        state = stop_signing_on(self.caip2, by=AUTHOR, reason=reason)
         self.tell(f"Signing on {self.served.chain.alias} is stopped: {state.stopped_reason}")
 
     def wait(self, look: Callable[[], str]) -> None:

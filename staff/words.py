@@ -18,6 +18,8 @@ _ACTIONS = {
     "delivery.sent_again": "Webhook sent again",
     "escrow.rotation_begun": "Rotation of an escrow's keys begun",
     "escrow.rotated": "Escrow's keys rotated",
+    "escrow.move_begun": "Exchange of an escrow begun",
+    "escrow.moved": "Escrow exchanged",
     "agent.clock_repaired": "Clock of an agent repaired",
     "request.asked": "Second person asked for",
     "request.taken_back": "Request taken back",

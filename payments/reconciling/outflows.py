@@ -17,9 +17,10 @@ from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_
 from payments.models import Leg, Outflow, Payment, Relayer, Settlement
 from payments.reconciling.ledger_view import Event, LedgerView, leave_out_known, read_ledger_view
 from payments.settling.chain_switch import stop_signing_on
+from payments.settling.state_changes import StateChange
 from payments.settling.state_rows import leave_out_legs, take_in_legs
 from payments.settling.transaction_rows import TransactionRow, read_rows
-from payments.settling.transitions import StateChange, change_states, fail, settle
+from payments.settling.transitions import change_states, fail, settle
 
 log = logging.getLogger(__name__)
 

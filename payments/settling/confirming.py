@@ -25,6 +25,7 @@ from payments.settling.next_states import (
 from payments.settling.nonce_slots import NonceSlot, read_nonce_slots
 from payments.settling.nonces import record_mined_nonces
 from payments.settling.renewal import end_or_renew
+from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import (
     BATCH_SIZE,
     TransactionRow,
@@ -33,7 +34,7 @@ from payments.settling.transaction_rows import (
     query_of,
     read_rows,
 )
-from payments.settling.transitions import StateChange, change_states, settle
+from payments.settling.transitions import change_states, settle
 
 _FAILURES = (SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED)
 # A slot whose end the chain is asked to prove, with its transaction that a node has in a block, if any.

@@ -17,8 +17,8 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.settling.nonce_slots import NonceSlot
+from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import TransactionRow, is_given_back, is_past_deadline
-from payments.settling.transitions import StateChange
 
 log = logging.getLogger(__name__)
 

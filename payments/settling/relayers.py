@@ -19,8 +19,9 @@ from payments.models import Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.nonces import catch_up_nonces, fill_open_nonces, is_plausible
 from payments.settling.relayer_balances import find_open_costs, record_relayer_state
+from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import read_rows
-from payments.settling.transitions import StateChange, change_states
+from payments.settling.transitions import change_states
 from staff.audit import record
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,10 @@ from payments.deciding.signed_settlements import create_settlement
 from payments.deciding.signing_conditions import if_fresh, require_signable
 from payments.lifecycle import SettlementState
 from payments.models import ChainState, PayeeState, Payment, Relayer, Settlement
+from payments.settling.state_changes import StateChange
 from payments.settling.state_rows import leave_out_legs, lock_states
 from payments.settling.transaction_rows import TransactionRow, order_of, read_rows
-from payments.settling.transitions import StateChange, change_states, fail
+from payments.settling.transitions import change_states, fail
 from policy.models import SignerSwitch
 from policy.operations import lock_agent
 from policy.signer import local_signer

@@ -21,9 +21,10 @@ from payments.lifecycle import SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.relayers import has_key_of
+from payments.settling.state_changes import StateChange
 from payments.settling.state_rows import leave_out_legs
 from payments.settling.transaction_rows import TransactionRow, read_rows
-from payments.settling.transitions import StateChange, change_states
+from payments.settling.transitions import change_states
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ A change is made only to rows that are still in the state in which they were rea
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -17,9 +16,10 @@ from foundation.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
-from payments.lifecycle import LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState, may_follow
+from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer
 from payments.settling.progress import log_changes, log_settled, tally_changes, tally_ends, trace_ends
+from payments.settling.state_changes import StateChange
 from payments.settling.state_rows import (
     StateWrite,
     leave_out_elsewhere,
@@ -28,50 +28,10 @@ from payments.settling.state_rows import (
     settle_approved,
     write_states,
 )
-from payments.settling.transaction_rows import LegRow, TransactionRow
 from policy.operations import lock_agent
 from services.models import WebhookEvent
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StateChange:
-    """A settlement as it was read, and its next state; the block is the one in which it was seen, if any.
-
-    `displaces`: the open transaction, as it was read, in whose place this one was included. It ends with this change or
-    not at all. `needs_resending`: its bytes are sent to the nodes again at once. `skipped`: by the escrow ids of the
-    payments that the transaction is final without, why.
-    """
-
-    settlement: TransactionRow
-    state: SettlementState
-    reason: str = ""
-    block_number: int | None = None
-    block_hash: str = ""
-    needs_resending: bool = False
-    displaces: TransactionRow | None = None
-    skipped: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def paid(self) -> list[LegRow]:
-        """The legs that the transaction has paid, if it is final now."""
-        return [leg for leg in self.settlement.to_pay if leg.escrow_id not in self.skipped]
-
-    @property
-    def is_revived(self) -> bool:
-        """Whether the transaction had ended without paying, as it seemed."""
-        return self.settlement.state not in LIVE_STATES and self.state in LIVE_STATES
-
-    @property
-    def changes(self) -> Sequence["StateChange"]:
-        """The change that ends the displaced transaction, if there is one, and this one."""
-        if self.displaces is None:
-            return [self]
-        return [
-            StateChange(self.displaces, SettlementState.REPLACED, f"{self.settlement.tx} was included in its place."),
-            self,
-        ]
 
 
 def change_states(wanted: Sequence[StateChange], now: datetime | None = None) -> list[StateChange]:
@@ -92,14 +52,7 @@ def change_states(wanted: Sequence[StateChange], now: datetime | None = None) ->
         leave_out_elsewhere([one.settlement.tx for one in wanted if one.is_revived])
         written = write_states([_row_of(one) for one in wanted], now)
         won = [one for one in wanted if one.settlement.tx in written]
-        leave_out_legs(
-            [
-                (one.settlement.tx, leg.payment_id, one.skipped[leg.escrow_id])
-                for one in won
-                for leg in one.settlement.to_pay
-                if leg.escrow_id in one.skipped
-            ]
-        )
+        leave_out_legs([leg for one in won for leg in one.left_out])
         made = [change for one in won for change in one.changes]
         _deduct_from_spendable(made)
         moved = [(one.settlement, one.state) for one in made if one.state != one.settlement.state]

@@ -18,7 +18,8 @@ from ledger.models import BalanceMovement
 from ledger.operations import adjust_balance, withdraw_funds
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.transitions import StateChange, fail, settle
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import fail, settle
 from policy.models import Agent
 from services.models import Service
 from staff.models import AuditEntry

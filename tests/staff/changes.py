@@ -27,6 +27,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "fund_relayers": {"relayer.funded"},
     "gas": READS,
     "let_in": {"person.let_in"},
+    "move_escrow": {"escrow.move_begun", "escrow.moved", "chain.stopped"},
     "owner_calls": READS,
     "pause_agent": {"agent.paused"},
     "reconcile": "It compares, as the workers do every minute; if it stops a chain, the audit has that.",

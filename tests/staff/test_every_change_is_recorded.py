@@ -16,7 +16,7 @@ from django.test import RequestFactory
 from chains.catalogue import Vm
 from foundation.commands import AUTHOR
 from foundation.kernel.times import utc_now
-from owner.management.commands import rotate_keys
+from owner.management.commands import move_escrow, rotate_keys
 from owner.rotations import Rotated
 from payments.models import ChainState, Outflow, Relayer
 from staff.models import AuditEntry
@@ -167,6 +167,17 @@ def test_a_rotation_of_keys_is_recorded_when_it_begins_and_when_it_is_done(db, m
 
     assert recorded == [("escrow.rotation_begun", AUTHOR, ""), ("escrow.rotated", AUTHOR, "")]
     assert AuditEntry.objects.filter(action="escrow.rotated")[0].after == {"policySigner": "0x1"}
+
+
+def test_the_exchange_of_an_escrow_is_recorded_when_it_begins_and_when_it_is_done(db, monkeypatch):
+    monkeypatch.setattr(move_escrow, "move", lambda _task, new: Rotated(variables={"CHAIN_BASE_ESCROW": new}))
+    new = new_address()
+
+    recorded = run("move_escrow", "evm-localnet", f"--to={new}", "--yes")
+
+    assert recorded == [("escrow.move_begun", AUTHOR, ""), ("escrow.moved", AUTHOR, "")]
+    after = AuditEntry.objects.filter(action="escrow.moved")[0].after or {}
+    assert after["to"].lower() == new.lower()
 
 
 # --- What is recorded -------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from django.db import transaction
 
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
+from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import read_rows
-from payments.settling.transitions import StateChange, change_states, fail
+from payments.settling.transitions import change_states, fail
 from policy.operations import lock_agent
 
 

@@ -22,7 +22,8 @@ from payments.models import (
     Settlement,
     Withdrawal,
 )
-from payments.settling.transitions import StateChange, change_states
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import change_states
 from policy.models import Agent, ApiKey, SignerSwitch
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from services.operations import Registration, register_service

@@ -15,7 +15,8 @@ from ledger.models import BalanceMovement, LogEntry
 from ledger.receipts import verify
 from payments.lifecycle import SettlementState
 from payments.models import Payment, Settlement
-from payments.settling.transitions import StateChange, fail, settle
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import fail, settle
 from policy.models import Agent
 from policy.rules import RULE_NAMES, find_rule
 from policy.signer import published_keys

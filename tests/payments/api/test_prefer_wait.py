@@ -17,7 +17,8 @@ from payments.api.views import waiting_room
 from payments.api.waiting import LONGEST_WAIT_S, MOST_WAITING, read_wait
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
-from payments.settling.transitions import StateChange, change_states, settle
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import change_states, settle
 from policy.operations import pause_agent
 from tests.support.answers import error_of
 from tests.support.factories import make_agent, make_api_key, new_name

@@ -8,7 +8,8 @@ from django.db import DatabaseError, connection, transaction
 from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState, may_follow
 from payments.models import Settlement, Transition
-from payments.settling.transitions import StateChange, change_states, fail, settle
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import change_states, fail, settle
 from tests.support.invariants import check_agent
 from tests.support.made_ends import fail_by
 from tests.support.scenes import HOUR, Scene, at_once, row_of, state_of, status_of, transaction_of, transitions_of

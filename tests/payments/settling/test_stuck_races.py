@@ -10,7 +10,8 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.settling.broadcasting import RETRY_AFTER
 from payments.settling.confirming import confirm
-from payments.settling.transitions import StateChange, change_states
+from payments.settling.state_changes import StateChange
+from payments.settling.transitions import change_states
 from tests.support.invariants import check_agent
 from tests.support.scenes import HOUR, Scene, row_of, status_of, transaction_of
 

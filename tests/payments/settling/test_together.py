@@ -1,24 +1,18 @@
 """Payments that share a transaction are followed as one, and each is settled, skipped or given back by itself."""
 
-from decimal import Decimal
-
 import pytest
 
-from chains.port import GasCost
 from ledger.models import LogEntry
-from payments.deciding.operations import decide_together
 from payments.lifecycle import PaymentStatus, SettlementState
-from payments.models import AgentGas, Leg, Payment, Relayer, Settlement
+from payments.models import Leg, Payment, Settlement
 from payments.payment_states import find_payment
-from payments.settling.transaction_costs import record_costs
 from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
-from tests.support.factories import make_agent
-from tests.support.fake_chain import COST, MOST_COST
+from tests.support.fake_chain import MOST_COST
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.payment_requests import environment_of, make_request
 from tests.support.scenes import HOUR, Scene, state_of, states_of, status_of, transaction_of, transactions_of, void_of
 from tests.support.scripted_chain import outflow_of
+from tests.support.together import pay_together
 
 S = SettlementState
 PAID, FAILED, APPROVED = PaymentStatus.SETTLED, PaymentStatus.FAILED, PaymentStatus.APPROVED
@@ -33,19 +27,6 @@ def with_nonces(db: None) -> Scene:
 @pytest.fixture
 def without_nonces(db: None) -> Scene:
     return Scene(has_nonces=False)
-
-
-def pay_together(scene: Scene, count: int = 3, *, sends: bool = True) -> list[Payment]:
-    """Have agents of their own each pay the scene's service, decided together."""
-    requests = [make_request(make_agent(), scene.service) for _ in range(count)]
-    entries = decide_together(requests, environment_of(scene.chain), wait_s=None)
-    payments = []
-    for entry in entries:
-        assert isinstance(entry, LogEntry), entry
-        payments.append(Payment.objects.get(pk=entry.payment_id))
-    if sends:
-        scene.broadcast()
-    return payments
 
 
 def settle_with(scene: Scene, payments: list[Payment], *skipped: Payment) -> None:
@@ -292,35 +273,3 @@ def test_without_nonces_one_that_cannot_be_signed_anew_keeps_nobody_waiting(with
     assert states_of(payments[1]) == [S.EXPIRED, S.SIGNED]
     for one in payments:
         check_agent(one.agent_id)
-
-
-# --- What they cost ---------------------------------------------------------------------------------------------------
-def test_each_agent_has_its_share_of_the_gas_and_all_shares_are_the_cost(scene):
-    payments = pay_together(scene)
-    row = transaction_of(payments[0])
-    parts = [Decimal("0.5"), Decimal("0.3"), Decimal("0.2")]
-
-    record_costs({row.tx: GasCost(Decimal(1), dict(zip([one.escrow_id for one in payments], parts, strict=True)))})
-
-    assert [AgentGas.objects.get(agent=one.agent_id).cost for one in payments] == parts
-    assert Settlement.objects.get(pk=row.pk).cost == 1
-
-
-def test_shares_that_nobody_can_tell_are_equal_and_add_up(scene):
-    payments = pay_together(scene)
-    row = transaction_of(payments[0])
-
-    record_costs({row.tx: GasCost(COST)})
-
-    used = [Leg.objects.get(payment=one).cost for one in payments]
-    assert sum(used) == COST
-    assert max(used) - min(used) < Decimal("1e-15")
-
-
-def test_the_gas_money_of_a_relayer_counts_payments_and_not_transactions(with_nonces):
-    scene = with_nonces
-    Relayer.objects.filter(chain=scene.chain.name).update(funded_until=10)
-
-    pay_together(scene)
-
-    assert (scene.relayer().next_nonce, scene.relayer().funded_until) == (1, 8)

@@ -23,9 +23,10 @@ from payments.deciding.reading import LONGEST_WAIT_S
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.lifecycle import SettlementState
 from payments.models import ChainState, Payment, Relayer, Settlement
+from payments.settling.state_changes import StateChange
 from payments.settling.transaction_costs import record_costs
 from payments.settling.transaction_rows import TransactionRow, read_rows
-from payments.settling.transitions import StateChange, change_states, fail, settle
+from payments.settling.transitions import change_states, fail, settle
 from policy.signer import local_signer
 
 _NO_LIMIT = 1_000_000_000
