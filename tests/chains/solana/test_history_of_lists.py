@@ -126,7 +126,7 @@ def test_what_balances_do_not_bear_out_is_read_as_one_outflow_without_an_id(made
 def test_of_two_assets_each_is_believed_by_itself():
     steps = pay_all((USDC, 5, "pay_1"), (USDC, 6, "pay_2"), (PYUSD, 7, "pay_3"))
 
-    assert told(read(steps, {USDC: 11, PYUSD: 8})) == [("pay_1", USDC, 5), ("pay_2", USDC, 6), ("", PYUSD, 8)]
+    assert sorted(told(read(steps, {USDC: 11, PYUSD: 8}))) == [("", PYUSD, 8), ("pay_1", USDC, 5), ("pay_2", USDC, 6)]
 
 
 def test_a_deposit_of_another_asset_beside_payments_names_nobody():
