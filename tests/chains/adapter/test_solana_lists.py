@@ -23,7 +23,6 @@ def order(solana: SolanaDeployment, asset: Asset = USDC, amount: str = "1.5", **
 def pay_list(solana: SolanaDeployment, *orders: Order) -> Sent:
     """Sign a list; it is not sent."""
     adapter = solana.adapter()
-    assert adapter.payee_accounts
     seen = adapter.payee_accounts.observe_payees([(one.recipient, one.asset) for one in orders], {}, lambda _: ())
     (submitter,) = solana.relayers()
     payments = [PaymentPlan(one, seen[one.recipient]) for one in orders]
