@@ -1,11 +1,11 @@
 """The costs of transactions: the fee, which is signed and always paid, and the rent of an account, if one is made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from solders.transaction import VersionedTransaction
-from spl.token.constants import ASSOCIATED_TOKEN_PROGRAM_ID
 
 from chains.port import GasCost, TransactionQuery
 from chains.rpc.agreement import find_agreed
@@ -14,6 +14,7 @@ from chains.rpc.transport import Call, RpcError
 from chains.solana.answers import FINALIZED, read_tx, read_units
 from chains.solana.derivation import SIGNATURES
 from chains.solana.instructions import UNIT_LIMIT
+from chains.solana.steps import find_makers, read_steps
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import from_base_units
 
@@ -21,9 +22,9 @@ _SIGNATURE_LAMPORTS = 5_000
 _MICRO = 10**6
 
 
-def find_fee(unit_price_micro_lamports: int) -> int:
-    """Compute the fee of a payment, in lamports: for its signatures, and for all compute units that it may use."""
-    return SIGNATURES * _SIGNATURE_LAMPORTS - -UNIT_LIMIT * unit_price_micro_lamports // _MICRO
+def find_fee(unit_price_micro_lamports: int, payments: int = 1) -> int:
+    """Compute the fee of a transaction of so many payments, in lamports: for signatures, and all units it may use."""
+    return SIGNATURES * _SIGNATURE_LAMPORTS - -payments * UNIT_LIMIT * unit_price_micro_lamports // _MICRO
 
 
 def find_rent(lamports: int) -> int:
@@ -40,32 +41,51 @@ def to_coins(lamports: int) -> Decimal:
 
 
 def find_costs(nodes: Nodes, queries: Sequence[TransactionQuery]) -> dict[str, GasCost]:
-    """Find the costs of finished transactions; see `Prover.find_costs`."""
+    """Find the costs of finished transactions; see `Prover.find_costs`.
+
+    Those that shared a transaction share its fee, and each of them has the rent of the account that it made.
+    """
+    makers = {one.tx: find_makers(read_steps(one.raw)) for one in queries}
     # A transaction that makes no account costs the fee that was signed: no node has to be asked.
     costs = {
-        one.tx: GasCost(one.most_cost) for one in queries if not _makes_account(one.raw) and one.most_cost is not None
+        one.tx: GasCost(one.most_cost)
+        for one in queries
+        if not any(makers[one.tx].values()) and one.most_cost is not None
     }
     unknown = [one for one in queries if one.tx not in costs]
     if not unknown:
         return costs
     replies = nodes.ask_each([_call(one) for one in unknown])
     for index, one in enumerate(unknown):
-        costs_lamports = [_read(reply.said[index], _read_cost(one.tx)) for reply in replies]
+        costs_lamports = [_read(reply.said[index], _read_cost(one, makers[one.tx])) for reply in replies]
         cost = find_agreed([lamports for lamports in costs_lamports if lamports is not None], nodes.quorum)
         if cost is not None:
-            costs[one.tx] = GasCost(to_coins(cost))
+            costs[one.tx] = cost.of(list(makers[one.tx]))
     return costs
 
 
-def _makes_account(raw: bytes) -> bool:
-    return ASSOCIATED_TOKEN_PROGRAM_ID in VersionedTransaction.from_bytes(raw).message.account_keys
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a transaction has cost, in lamports; `rents`: the parts of its payments, if there are several, for rent."""
+
+    lamports: int
+    rents: tuple[int, ...]
+
+    def of(self, ids: Sequence[str]) -> GasCost:
+        """Share it out to several payments. If somebody else has paid a part of it, too, nobody can tell the shares."""
+        fee = self.lamports - sum(self.rents)
+        if not self.rents or fee < 0:
+            return GasCost(to_coins(self.lamports))
+        share, left = divmod(fee, len(ids))
+        shares = [rent + share + (place < left) for place, rent in enumerate(self.rents)]
+        return GasCost(to_coins(self.lamports), dict(zip(ids, map(to_coins, shares), strict=True)))
 
 
 def _call(query: TransactionQuery) -> Call:
     return ("getTransaction", query.tx, {"encoding": "json", "maxSupportedTransactionVersion": 0, **FINALIZED})
 
 
-def _read(answer: Any, read: Callable[[Any], int]) -> int | None:
+def _read(answer: Any, read: Callable[[Any], _Cost]) -> _Cost | None:
     if answer is None or isinstance(answer, RpcError):
         return None
     try:
@@ -74,15 +94,19 @@ def _read(answer: Any, read: Callable[[Any], int]) -> int | None:
         return None
 
 
-def _read_cost(tx: str) -> Callable[[Any], int]:
-    def read(answer: Any) -> int:
-        if read_tx(answer["transaction"]["signatures"][0]) != tx:
+def _read_cost(query: TransactionQuery, makers: Mapping[str, str | None]) -> Callable[[Any], _Cost]:
+    keys = list(map(str, VersionedTransaction.from_bytes(query.raw).message.account_keys))
+    accounts = list(makers.values()) if len(makers) > 1 else []
+    made = [None if one is None else keys.index(one) for one in accounts]
+
+    def read(answer: Any) -> _Cost:
+        if read_tx(answer["transaction"]["signatures"][0]) != query.tx:
             raise ValueError("another transaction")
-        meta = answer["meta"]
+        before, after = (list(map(read_units, answer["meta"][f"{when}Balances"])) for when in ("pre", "post"))
         # The first account is the relayer, which pays.
-        cost = read_units(meta["preBalances"][0]) - read_units(meta["postBalances"][0])
+        cost = before[0] - after[0]
         if cost < 0:
             raise ValueError("not a cost")
-        return cost
+        return _Cost(cost, tuple(0 if at is None else max(0, after[at] - before[at]) for at in made))
 
     return read

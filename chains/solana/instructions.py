@@ -1,7 +1,7 @@
-"""The instructions of one payment. Pure.
+"""The instructions of a payment. Pure.
 
-All of them are carried out, or none. The memo comes right before the transfer, where accounts that require memos expect
-it.
+All of a transaction are carried out, or none. The memo comes right before the transfer, where accounts that require
+memos expect it, and where the escrow's history is read for it (`steps.py`).
 """
 
 from collections.abc import Sequence
@@ -36,6 +36,8 @@ from chains.solana.derivation import (
 # a new account 14,700 and 24,600, and 1,500 more for each step of deriving its address: mostly none or one, twenty for
 # one address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
 UNIT_LIMIT = 100_000
+# What the chain lets one transaction have: bytes with its signatures, which is one packet, and compute units.
+MOST_BYTES, MOST_UNITS = 1_232, 1_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,9 @@ class Token:
 SOL = Token(NATIVE_MINT, TOKEN_PROGRAM, NATIVE_DECIMALS)
 
 
-def budget(unit_price_micro_lamports: int) -> list[Instruction]:
-    """Limit the compute units of a payment, and offer a price for each."""
-    return [set_compute_unit_limit(UNIT_LIMIT), set_compute_unit_price(unit_price_micro_lamports)]
+def budget(unit_price_micro_lamports: int, payments: int = 1) -> list[Instruction]:
+    """Limit the compute units of a transaction of so many payments, and offer a price for each."""
+    return [set_compute_unit_limit(payments * UNIT_LIMIT), set_compute_unit_price(unit_price_micro_lamports)]
 
 
 def pay_token(

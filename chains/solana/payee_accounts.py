@@ -81,8 +81,13 @@ def payee_accounts(
     ]
 
 
+def read_id(raw: bytes) -> str:
+    """Read the id of a transaction that we have signed."""
+    return str(VersionedTransaction.from_bytes(raw).signatures[0])
+
+
 def read_paid(payments: Sequence[IncludedPayment]) -> dict[str, bool]:
-    """Read the accounts in included payments, each with whether one of these payments is final."""
+    """Read the accounts in transactions of included payments, each with whether one of these payments is final."""
     paid: dict[str, bool] = {}
     for one in payments:
         for key in map(str, VersionedTransaction.from_bytes(one.raw).message.account_keys):

@@ -5,13 +5,16 @@ from typing import Any
 
 from chains.catalogue import ServedChain
 from chains.port import IncludedPayment
-from chains.rpc.agreement import most_common
+from chains.rpc.agreement import find_agreed, most_common
 from chains.rpc.nodes import Nodes
 from chains.solana.answers import (
     CONFIRMED,
     FINALIZED,
+    Status,
     accounts_calls,
     read_accounts,
+    read_statuses,
+    statuses_calls,
 )
 from chains.solana.derivation import TOKEN_PROGRAMS, EscrowSigners
 from chains.solana.lamports import read_lamports
@@ -23,6 +26,7 @@ from chains.solana.payee_accounts import (
     find_payee_objection,
     follow_payees,
     payee_accounts,
+    read_id,
     read_paid,
 )
 from chains.solana.token_accounts import (
@@ -51,7 +55,7 @@ class SolanaPayees:
         accounts = payee_accounts(payees, self._read_programs(), self._served.tokens)
         new = [one.payee for one in accounts if not one.was_opened(known)]
         # Read before nodes are asked, so that the nodes know every payment that is included by now.
-        paid = read_paid(find_included(new)) if new else {}
+        paid = read_paid(self._leave_out_failed(find_included(new))) if new else {}
         lamports = read_lamports(self._nodes, [address for address, asset in payees if asset is Asset.SOL])
         return follow_payees(lamports, accounts, self._find_open(accounts, known, paid), paid, known)
 
@@ -67,6 +71,18 @@ class SolanaPayees:
             accounts_calls([address], part),
             lambda answers: find_payee_objection(read_accounts(answers, [address])[address]),
         )
+
+    def _leave_out_failed(self, payments: Sequence[IncludedPayment]) -> list[IncludedPayment]:
+        """Leave out those of which nodes agree that their transaction has failed: it made no account.
+
+        One payment can have spoilt a transaction of several, and has then closed nobody's account but its own.
+        """
+        txs = list(dict.fromkeys(read_id(one.raw) for one in payments if not one.is_final))
+        if not txs:
+            return list(payments)
+        replies = self._nodes.read_each(statuses_calls(txs), lambda answers: read_statuses(answers, txs))
+        failed = {tx for tx in txs if find_agreed([_has_failed(said[tx][1]) for said in replies], self._nodes.quorum)}
+        return [one for one in payments if one.is_final or read_id(one.raw) not in failed]
 
     def _read_programs(self) -> dict[Asset, str]:
         """Read the token program of each asset; assets that must not be paid with are left out."""
@@ -93,3 +109,7 @@ class SolanaPayees:
         calls = [*accounts_calls(old, HOLDER_PART | CONFIRMED), *accounts_calls(new, HOLDER_PART | FINALIZED)]
         replies = self._nodes.read_each(calls, lambda answers: read_accounts(answers, [*old, *new]))
         return agree_on_open(accounts, replies, self._nodes.quorum)
+
+
+def _has_failed(status: Status | None) -> bool:
+    return status is not None and status.is_confirmed and status.error is not None

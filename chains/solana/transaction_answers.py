@@ -1,16 +1,14 @@
-"""Read final transactions from the answers of nodes: balances before and after, and the memo. Pure."""
+"""Read final transactions from the answers of nodes: balances before and after, and the instructions. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from base58 import b58decode
-from spl.memo.constants import MEMO_PROGRAM_ID
 
 from chains.rpc.transport import Call
 from chains.solana.answers import FINALIZED, read_address, read_amount, read_count, read_tx, read_units
-
-_MEMO_PROGRAMS = (str(MEMO_PROGRAM_ID), "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
+from chains.solana.steps import READ_PROGRAMS, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,17 @@ class Transaction:
     accounts: tuple[str, ...]
     before: Balances
     after: Balances
-    memos: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def memos(self) -> list[str]:
+        return [memo for one in self.steps if (memo := one.memo) is not None]
 
     @property
     def memo(self) -> str:
         """The memo, if there is exactly one: with several, it is unknown which one counts."""
-        return self.memos[0] if len(self.memos) == 1 else ""
+        memos = self.memos
+        return memos[0] if len(memos) == 1 else ""
 
 
 def transaction_call(tx: str) -> Call:
@@ -59,11 +62,7 @@ def read_transaction(answer: Any, tx: str) -> Transaction:
         accounts=accounts,
         before=_read_balances(meta["preBalances"], meta["preTokenBalances"], len(accounts)),
         after=_read_balances(meta["postBalances"], meta["postTokenBalances"], len(accounts)),
-        memos=tuple(
-            _read_text(b58decode(one["data"]))
-            for one in message["instructions"]
-            if accounts[read_count(one["programIdIndex"])] in _MEMO_PROGRAMS
-        ),
+        steps=tuple(_read_step(one, accounts) for one in message["instructions"]),
     )
 
 
@@ -79,6 +78,8 @@ def _read_balances(balances: Any, tokens: Any, count: int) -> Balances:
     )
 
 
-def _read_text(data: bytes) -> str:
-    # PostgreSQL holds no U+0000.
-    return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+def _read_step(one: Any, accounts: Sequence[str]) -> Step:
+    program = accounts[read_count(one["programIdIndex"])]
+    named = tuple(accounts[read_count(index)] for index in one["accounts"])
+    # A stranger's transaction can have data that take long to decode, and that nobody needs.
+    return Step(program, named, b58decode(one["data"]) if program in READ_PROGRAMS else b"")

@@ -18,7 +18,7 @@ from solders.transaction import Transaction
 from spl.token.instructions import create_idempotent_associated_token_account
 
 from chains.solana.derivation import NATIVE_MINT, EscrowSigners, associated_account
-from chains.solana.instructions import Token, count_lamports, spend, write_memo
+from chains.solana.instructions import MOST_BYTES, Token, count_lamports, spend, write_memo
 
 # Creating an account of Token-2022 takes 21,000 and more; this is enough for one of each asset.
 _UNIT_LIMIT = 400_000
@@ -26,8 +26,6 @@ _UNIT_LIMIT = 400_000
 _UNIT_PRICE_MICRO_LAMPORTS = 100_000
 BUDGET = (set_compute_unit_limit(_UNIT_LIMIT), set_compute_unit_price(_UNIT_PRICE_MICRO_LAMPORTS))
 FEE_LAMPORTS = 5_000 + _UNIT_LIMIT * _UNIT_PRICE_MICRO_LAMPORTS // 1_000_000
-# The most bytes of a transaction with its signatures: one packet.
-_MOST_BYTES = 1_232
 _PAYMENT_PREFIX = "pay_"
 
 
@@ -70,7 +68,7 @@ def withdrawal_message(
         to = associated_account(one.recipient, one.token.mint, one.token.program)
         steps.append(spend(signers, one.token, to, one.units, signing))
     message = Message.new_with_blockhash([*BUDGET, *steps], fee_payer, blockhash)
-    if len(bytes(Transaction.new_unsigned(message))) > _MOST_BYTES:
+    if len(bytes(Transaction.new_unsigned(message))) > MOST_BYTES:
         raise ValueError("One transaction cannot hold so much: transfer fewer tokens at once.")
     return message
 

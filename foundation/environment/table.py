@@ -181,7 +181,8 @@ SETTINGS = (
         example="16",
         says="The most payments that one transaction makes. It can cost what so many would cost by themselves, and "
         "needs room for that in a block; at most 64. An EVM escrow of an earlier release makes one at a time all the "
-        "same."),
+        "same. On Solana a transaction has room for nine payments of a token, five that make their payees' accounts, "
+        "or two of SOL; one that fails there lets none of them be paid, and each is then signed alone."),
     Setting("CHAIN_<ALIAS>_MIN_PAYMENT", read_texts, holders=_CHAINS, is_public=True, default="",
         example="USDC=0.01,EURC=0.01",
         says="The smallest amounts that are paid there, as `USDC=0.01,EURC=0.01`: each payment costs gas. Less is "

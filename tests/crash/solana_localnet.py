@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import base58
@@ -108,9 +109,18 @@ class SolanaLocalnet:
             for tx, transaction in self._history(asset):
                 change = self._change(transaction, asset)
                 if change < 0:
-                    recipient = ", ".join(_gainers(transaction, asset, str(self._mints[asset]), -change))
-                    found.append(Paid(_memo(transaction), tx, asset, recipient, -change))
+                    found += self._read_paid(tx, transaction, asset, -change)
         return found
+
+    def _read_paid(self, tx: str, transaction: dict[str, Any], asset: Asset, units: int) -> list[Paid]:
+        """Read what left the escrow: payment by payment, if each has its memo and all has arrived."""
+        gains = list(_gains(transaction, asset, str(self._mints[asset])))
+        sent = list(_sent(transaction, asset, str(self.vault(asset))))
+        owed = {to: sum(part for _, other, part in sent if other == to) for _, to, _ in sent}
+        if sum(owed.values()) == units and owed.items() <= set(gains):
+            return [Paid(memo, tx, asset, to, part) for memo, to, part in sent]
+        recipient = ", ".join(owner if gain == units else f"{owner} +{gain}" for owner, gain in gains)
+        return [Paid(_memo(transaction), tx, asset, recipient, units)]
 
     def find_deposited(self) -> list[Deposited]:
         found = []
@@ -202,8 +212,8 @@ def _tokens(transaction: dict[str, Any], when: str) -> dict[int, tuple[int, str,
     return {one["accountIndex"]: (int(one["uiTokenAmount"]["amount"]), one["mint"], one["owner"]) for one in found}
 
 
-def _gainers(transaction: dict[str, Any], asset: Asset, mint: str, units: int) -> Iterator[str]:
-    """Tell who has more of an asset than before, and by how much if it is not what the escrow has less."""
+def _gains(transaction: dict[str, Any], asset: Asset, mint: str) -> Iterator[tuple[str, int]]:
+    """Tell who has more of an asset than before, and by how much."""
     if asset is Asset.SOL:
         meta = transaction["meta"]
         changes = zip(_keys(transaction), meta["preBalances"], meta["postBalances"], strict=True)
@@ -211,6 +221,17 @@ def _gainers(transaction: dict[str, Any], asset: Asset, mint: str, units: int) -
     else:
         before, after = _tokens(transaction, "pre"), _tokens(transaction, "post")
         gains = [(owner, has - before.get(at, _NOTHING)[0]) for at, (has, its, owner) in after.items() if its == mint]
-    for owner, gain in gains:
-        if gain > 0:
-            yield owner if gain == units else f"{owner} +{gain}"
+    return ((owner, gain) for owner, gain in gains if gain > 0)
+
+
+def _sent(transaction: dict[str, Any], asset: Asset, vault: str) -> Iterator[tuple[str, str, int]]:
+    """Read memo, recipient and units of each transfer out of the escrow that has a memo right before it."""
+    keys, steps = _keys(transaction), transaction["transaction"]["message"]["instructions"]
+    owners = {keys[at]: owner for at, (_, _, owner) in _tokens(transaction, "post").items()}
+    for place, (before, one) in enumerate(pairwise(steps), start=1):
+        data, accounts = base58.b58decode(one["data"]), [keys[at] for at in one["accounts"]]
+        if keys[before["programIdIndex"]] != str(MEMO_PROGRAM_ID) or accounts[:1] != [vault]:
+            continue
+        # Lamports are passed on once the account in which they were unwrapped is closed.
+        to = keys[steps[place + 2]["accounts"][1]] if asset is Asset.SOL else owners[accounts[2]]
+        yield base58.b58decode(before["data"]).decode(), to, int.from_bytes(data[1:9], "little")

@@ -55,7 +55,7 @@ class SolanaLocalnet(Localnet):
         message = found["transaction"]["message"]
         keys = [Pubkey.from_string(key) for key in message["accountKeys"]]
         memos = [one["data"] for one in message["instructions"] if keys[one["programIdIndex"]] == MEMO_PROGRAM_ID]
-        assert [base58.b58decode(memo) for memo in memos] == [payment_id.encode()]
+        assert [base58.b58decode(memo) for memo in memos] == [payment_id.encode()], "it is not a lone payment"
         vaults = {self._vault(asset): asset for asset in self.assets}
         asset = next(vaults[key] for key in keys if key in vaults)
         changes = self._lamports(found) if asset is Asset.SOL else self._tokens(found)

@@ -47,7 +47,7 @@ def find_arrival(claim: Claim) -> Arrival | None:
     found = claim.ask("getTransaction", claim.tx, {"encoding": "json", "maxSupportedTransactionVersion": 0})
     if found is None:
         return None
-    instructions = _read(found["transaction"]["message"])
+    instructions = _own(_read(found["transaction"]["message"]), claim.payment_id)
     spent = [one for one in instructions if one.is_a(_TRANSFER_CHECKED, *_TOKEN_PROGRAMS)]
     if found["meta"]["err"] is not None or len(spent) != 1:
         return Arrival(f"in slot {found['slot']}, error {found['meta']['err']}", is_exact=False)
@@ -73,6 +73,16 @@ def _read(message: dict[str, Any]) -> list[Instruction]:
         )
         for one in message["instructions"]
     ]
+
+
+def _own(instructions: Sequence[Instruction], payment_id: str) -> Sequence[Instruction]:
+    """Leave out other payments that share the transaction, if each has its memo right before its transfer."""
+    spent = [one.is_a(_TRANSFER_CHECKED, *_TOKEN_PROGRAMS) for one in instructions]
+    memos = [one.program == _MEMO_PROGRAM for one in instructions]
+    if spent[1:] != memos[:-1] or memos[-1:] == [True]:
+        return instructions
+    others = {place for place, one in enumerate(instructions) if memos[place] and one.data != payment_id.encode()}
+    return [one for place, one in enumerate(instructions) if not {place, place - 1} & others]
 
 
 def _memo(instructions: Sequence[Instruction]) -> str:

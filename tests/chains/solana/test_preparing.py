@@ -42,7 +42,7 @@ def sign(bench, what=None, payee=None, *, submitter=None, state=None, signer=Non
     return (chain or bench.chain).prepare(plan, NOW)
 
 
-def test_each_payment_has_a_transaction_of_its_own(bench):
+def test_each_payment_has_a_transaction_of_its_own_where_no_more_are_let_share_one(bench):
     payments = [PaymentPlan(replace(order(), escrow_id=f"pay_{number}")) for number in range(3)]
     plan = TransactionPlan(payments, bench.submitter, bench.state() | {"mostTogether": 64}, bench.signer)
 

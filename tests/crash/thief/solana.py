@@ -163,19 +163,18 @@ class SolanaThief:
             self._tally.count(tally.REPLAYED)
 
     def _take_account(self, sent: VersionedTransaction) -> None:
-        """Make the account in which a payment is about to unwrap SOL, so that it fails."""
+        """Make the account in which a payment is about to unwrap SOL, so that it fails, and with it all beside it."""
         message = sent.message
         memos = [
-            bytes(one.data)
+            bytes(one.data).decode()
             for one in message.instructions
             if message.account_keys[one.program_id_index] == MEMO_PROGRAM_ID
         ]
-        if len(memos) != 1:
+        accounts = {one: Pubkey.create_with_seed(self._key, one, TOKEN_PROGRAM_ID) for one in memos}
+        payment = next((one for one, account in accounts.items() if account in message.account_keys), None)
+        if payment is None:
             return
-        payment = memos[0].decode()
-        account = Pubkey.create_with_seed(self._key, payment, TOKEN_PROGRAM_ID)
-        if account not in message.account_keys:
-            return
+        account = accounts[payment]
         rent = self._node.ask("getMinimumBalanceForRentExemption", ACCOUNT_LEN)
         make = AllocateWithSeedParams(
             address=account, base=self._key, seed=payment, space=ACCOUNT_LEN, owner=TOKEN_PROGRAM_ID

@@ -45,7 +45,7 @@ class Payee:
     def __init__(self, asset: Asset) -> None:
         self._key = Keypair()
         self._agent = make_agent(asset=asset)
-        self._service = make_service(asset=asset, recipient=f"{SOLANA.alias}:{self._key.pubkey()}")
+        self.service = make_service(asset=asset, recipient=f"{SOLANA.alias}:{self._key.pubkey()}")
         self._mint = Pubkey.from_string(SOLANA.token(asset))
         self._program = Pubkey.from_string(SOLANA.rpc("getAccountInfo", str(self._mint), NEWEST)["value"]["owner"])
         self._account = get_associated_token_address(self._key.pubkey(), self._mint, self._program)
@@ -61,7 +61,7 @@ class Payee:
     def ask_before_the_watcher_looks(self) -> bool:
         environment = replace(payment_environment(), wake=lambda _: None)
         with suppress(ServiceNotPayable):
-            entry = request_payment(make_request(self._agent, self._service), environment).entry
+            entry = request_payment(make_request(self._agent, self.service), environment).entry
             self.payments.append(Payment.objects.get(pk=entry.payment_id))
             return True
         return False

@@ -132,6 +132,19 @@ def test_a_payment_of_sol_that_is_as_claimed_is_told_by_what_the_plain_transfer_
     assert "the payee got 250,000,000 and holds 250,000,000" in arrival.text
 
 
+def test_of_payments_that_share_a_transaction_the_one_that_is_claimed_is_told():
+    others = ((memo("pay_one"), spend(7, mint=STRANGER)), (memo("pay_other"), spend(9)))
+    own = (memo(PAYMENT_ID), spend(2_500_000))
+    alone = look(replace(PAID, instructions=own))
+
+    for order in ((*others[0], *own, *others[1]), (*own, *others[0]), (*others[1], *own)):
+        assert look(replace(PAID, instructions=order)) == alone
+    for unclear in ((*own, spend(7)), (*others[0], *own, *own), others[0], (*own, *others[0], memo("pay_other"))):
+        arrival = look(replace(PAID, instructions=unclear))
+        assert arrival
+        assert not arrival.is_exact
+
+
 def test_a_transaction_that_is_not_final_has_not_arrived():
     assert look(None) is None
 
