@@ -110,6 +110,7 @@ def _payee_lines(statement: PayeeStatement) -> Iterator[_Line]:
             "entry": row.status, "asset": row.asset, "at": row.created_at, "amount": row.amount, "payment": row.pk,
             "agent": row.agent_id, "chain": row.chain, "recipient": row.recipient, "tx": row.final_tx,
             "settled": row.settled_at, "failed": row.failed_at, "reason": row.failure_reason,
+            "escrow": row.escrow_id,
         }  # fmt: skip
     yield from _sum_lines(statement.sums)
 
@@ -133,4 +134,5 @@ _PAYEE_COLUMNS = {
     "paymentId": _member("payment"), "agentId": _member("agent"), "chain": _member("chain"),
     "recipient": _member("recipient"), "tx": _member("tx"), "settledAt": _member("settled"),
     "failedAt": _member("failed"), "failureReason": _member("reason"), "count": _member("count"),
+    "escrowId": _member("escrow"),
 }  # fmt: skip

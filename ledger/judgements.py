@@ -40,11 +40,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A decision in words. `fits_at`: when the same payment fits, if it does; `can_wait`: whether time matters."""
+    """A decision in words. `fits_at`: when the same payment fits, if it does; `can_wait`: whether time matters.
+
+    `escrow_id`: what its chain knows the payment by; older entries do not say it.
+    """
 
     judgements: tuple[Judgement, ...]
     words: str
     recipient: str | None
+    escrow_id: str | None
     fits_at: datetime | None
     can_wait: bool
 
@@ -59,11 +63,11 @@ def tell(entry: LogEntry) -> Told:
     explanation = read_explanation(entry)
     is_approved = entry.result == Result.APPROVED
     judgements = _approved(entry, explanation) if is_approved else _refused(entry, explanation)
-    recipient = explanation.get("recipient")
     return Told(
         judgements=tuple(judgements),
         words=str(explanation.get("message") or words_of(entry)),
-        recipient=recipient if isinstance(recipient, str) else None,
+        recipient=_text(explanation.get("recipient")),
+        escrow_id=_text(explanation.get("escrowId")),
         fits_at=_moment(explanation.get("allowedAt")),
         can_wait="allowedAt" in explanation,
     )
@@ -106,6 +110,10 @@ def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]
         else:
             judgements.append(Judgement(rule.words.passed, outcome))
     return judgements
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _number(text: Any) -> Decimal | None:

@@ -77,6 +77,7 @@ _SCHEMAS: dict[str, Json] = {
             **{name: text(**COMPUTED_AMOUNT) for name in _AMOUNTS},
             "allowedAt": {**INSTANT, "type": ["string", "null"]},
             "recipient": text(description="CAIP-10. Of an approved payment only."),
+            "escrowId": text(description="What the chain knows the payment by. Of an approved payment only."),
             "request": text(description="A digest of the request and its key."),
         },
         "additionalProperties": {},

@@ -30,7 +30,7 @@ class PaymentState:
     """A payment as it stands, with what was asked for and its transactions, newest first.
 
     One that its payee takes (x402) has no transaction until it was taken. `spent_today` is the agent's spend within the
-    24 hours up to this payment, as its answer said.
+    24 hours up to this payment, as its answer said. `escrow_id`: what its chain knows it by.
     """
 
     transactions: list[PayingTransaction]
@@ -50,6 +50,7 @@ class PaymentState:
     settled_at: datetime | None
     failed_at: datetime | None
     failure_reason: str
+    escrow_id: str
 
     @property
     def final_tx(self) -> str | None:
@@ -69,7 +70,7 @@ class PaymentFilters:
     idempotency_key: str | None = None
 
 
-_STATES = "SELECT * FROM payments_states"  # a row for each payment at least
+_STATES = "SELECT * FROM payments_states_2"  # a row for each payment at least
 _OF_PAYMENT = len(fields(PaymentState)) - 1
 
 

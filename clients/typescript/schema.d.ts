@@ -709,6 +709,8 @@ export interface components {
              */
             failedAt: string | null;
             failureReason: string | null;
+            /** @description What the chain knows the payment by. Several payments may have one transaction: on EVM chains its event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` does), on Solana the memo before the transfer. */
+            escrowId: string;
         };
         /** @description Response of `GET /v1/payments/{id}/proof`. */
         Proof: {
@@ -716,7 +718,7 @@ export interface components {
             /** @description Whom the proof is for: its `aud`. */
             service: string;
             status: components["schemas"]["PaymentStatus"];
-            /** @description A compact JWS (RFC 7515), `alg` `EdDSA`, `typ` `allowance-payment+jwt`, `kid` as in /.well-known/allowance-keys.json. Claims: `iss`, `aud` (the service), `sub` (the payment), `iat`, `logId`, `agentId`, `amount`, `asset`, `recipient`, `status`, `tx` (the final transaction), `createdAt`, `settledAt`. */
+            /** @description A compact JWS (RFC 7515), `alg` `EdDSA`, `typ` `allowance-payment+jwt`, `kid` as in /.well-known/allowance-keys.json. Claims: `iss`, `aud` (the service), `sub` (the payment), `iat`, `logId`, `agentId`, `amount`, `asset`, `recipient`, `status`, `tx` (the final transaction), `createdAt`, `settledAt`, `escrowId`. */
             proof: string;
         };
         /**
@@ -934,6 +936,8 @@ export interface components {
             allowedAt?: string | null;
             /** @description CAIP-10. Of an approved payment only. */
             recipient?: string;
+            /** @description What the chain knows the payment by. Of an approved payment only. */
+            escrowId?: string;
             /** @description A digest of the request and its key. */
             request?: string;
         } & {
@@ -988,6 +992,8 @@ export interface components {
              * @description When the payment was decided. UTC, with milliseconds.
              */
             createdAt: string;
+            /** @description What the chain knows the payment by. Several payments may have one transaction: on EVM chains its event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` does), on Solana the memo before the transfer. */
+            escrowId: string | null;
         };
         /**
          * @description Whether all that a payment needs is there.

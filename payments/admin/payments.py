@@ -57,6 +57,7 @@ class PaymentAdmin(ListedAdmin):
         "reason": attrgetter("entry.reason"), "idempotencyKey": attrgetter("entry.idempotency_key"),
         "metadata": attrgetter("entry.metadata"), "fee": attrgetter("fee"),
         "feeCoin": lambda payment: None if payment.fee is None else coin_of(payment.chain),
+        "escrowId": attrgetter("escrow_id"),
     }  # fmt: skip
     search_fields = ("id__exact", "agent__id__exact")
     search_help_text = "The full id of a payment, an agent or a transaction. What was refused is among the decisions."

@@ -26,6 +26,7 @@ from policy.rules import RULES, SIGNER_RULE, Decision, ask_rules
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"
+_ESCROW_ID = "0x3d7bf1a0e94b0c6e5cbe4b2cf3d2a77a6ac1f1de0a8f3c52b6740d98e15f2a4b"
 _SETTLED_AT = datetime(2026, 5, 14, 18, 42, 31, 702000, UTC)
 _CHAIN = "eip155:8453"
 _RECIPIENT = "0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474"
@@ -53,7 +54,7 @@ ASKED = PaymentRequest(
 def approve() -> LogEntry:
     """Approve the example's request."""
     decision = ask_rules(EXAMPLE_FACTS)
-    explanation = explain_approval(decision, EXAMPLE_FACTS, f"{_CHAIN}:{_RECIPIENT}")
+    explanation = explain_approval(decision, EXAMPLE_FACTS, f"{_CHAIN}:{_RECIPIENT}", _ESCROW_ID)
     return example_entry(explanation, result="approved", rule=decision.rule.name, payment_id=_PAYMENT_ID, tx=_TX)
 
 
@@ -105,6 +106,7 @@ def settled_state() -> PaymentState:
         settled_at=_SETTLED_AT,
         failed_at=None,
         failure_reason="",
+        escrow_id=entry.explanation["escrowId"],
     )
 
 

@@ -71,6 +71,12 @@ _REASON = {
     f"{payment_requests.MAX_REASON_LENGTH} characters within the space around it.",
 }
 _TX_ID = {"description": "The chain's own transaction id: 0x and 64 hex digits (EVM), or a base58 signature (Solana)."}
+_ESCROW_ID: Json = {
+    "pattern": "^(0x[0-9a-f]{64}|pay_[0-9a-z]{26})$",
+    "description": "What the chain knows the payment by. Several payments may have one transaction: on EVM chains its "
+    "event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` "
+    "does), on Solana the memo before the transfer.",
+}
 _REVISION = {**POLICY_REVISION, "description": "The policy revision that decided."}
 _AGENT = {**NO_CONTROLS, "description": "The agent whose allowance is charged. No control characters."}
 refine(
@@ -114,6 +120,7 @@ refine(
     logId=identifier("log"),
     settledAt=INSTANT,
     failedAt=INSTANT,
+    escrowId=_ESCROW_ID,
 )
 refine(
     read_serializers.PaymentQuerySerializer,
@@ -139,7 +146,8 @@ refine(
         "pattern": r"^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$",
         "description": f"A compact JWS (RFC 7515), `alg` `EdDSA`, `typ` `{PROOF_TYPE}`, `kid` as in "
         "/.well-known/allowance-keys.json. Claims: `iss`, `aud` (the service), `sub` (the payment), `iat`, `logId`, "
-        "`agentId`, `amount`, `asset`, `recipient`, `status`, `tx` (the final transaction), `createdAt`, `settledAt`.",
+        "`agentId`, `amount`, `asset`, `recipient`, `status`, `tx` (the final transaction), `createdAt`, "
+        "`settledAt`, `escrowId`.",
     },
 )
 refine(
@@ -432,6 +440,7 @@ _DATA: dict[str, Json] = {
     "reason": text(),
     "metadata": {"oneOf": [refer("Metadata"), {"type": "null"}], "description": "As the agent sent it."},
     "createdAt": text(**INSTANT | {"description": "When the payment was decided. UTC, with milliseconds."}),
+    "escrowId": text(or_null=True, **_ESCROW_ID),
 }
 _HEADERS: list[Json] = [
     {
@@ -451,7 +460,8 @@ _HEADERS: list[Json] = [
 
 def _example(status: PaymentStatus) -> Json:
     paid = examples.settled_payment()
-    event = payment_event(status, examples.approve(), paid["recipient"], paid["tx"], DECIDED_AT)
+    told = (paid["recipient"], paid["tx"], DECIDED_AT)
+    event = payment_event(status, examples.approve(), *told, escrow_id=paid["escrowId"])
     return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6h"}
 
 

@@ -35,4 +35,5 @@ def claims_of(payment: PaymentState, now: datetime) -> dict[str, Any]:
         "tx": payment.final_tx,
         "createdAt": format_instant(payment.created_at),
         "settledAt": payment.settled_at and format_instant(payment.settled_at),
+        "escrowId": payment.escrow_id,
     }

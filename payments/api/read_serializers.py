@@ -80,6 +80,7 @@ class PaymentStateSerializer(serializers.Serializer):
     settledAt = serializers.CharField(allow_null=True)
     failedAt = serializers.CharField(allow_null=True)
     failureReason = serializers.CharField(allow_null=True)
+    escrowId = serializers.CharField()
 
 
 class PaymentPageSerializer(serializers.Serializer):
@@ -120,6 +121,7 @@ def present_payment(payment: PaymentState) -> dict[str, Any]:
         "settledAt": payment.settled_at and format_instant(payment.settled_at),
         "failedAt": payment.failed_at and format_instant(payment.failed_at),
         "failureReason": payment.failure_reason or None,
+        "escrowId": payment.escrow_id,
     }
 
 

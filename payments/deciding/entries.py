@@ -24,11 +24,14 @@ from policy.signer import PolicySigner
 FindMoment = Callable[[timedelta, Decimal], datetime]
 
 
-def explain_approval(decision: Decision, facts: Facts, recipient: str) -> dict[str, Any]:
-    """Explain an approval in the form of the log, with what each rule records; `recipient` is CAIP-10."""
+def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id: str) -> dict[str, Any]:
+    """Explain an approval in the form of the log, with what each rule records.
+
+    `recipient` is CAIP-10, `escrow_id` what its chain knows the payment by.
+    """
     records = [rule.record for rule in RULES if rule.record is not None]
     amounts = {name: format_amount(amount) for record in records for name, amount in record.of(facts).items()}
-    return {"message": decision.explanation.message, "recipient": recipient, **amounts}
+    return {"message": decision.explanation.message, "recipient": recipient, **amounts, "escrowId": escrow_id}
 
 
 def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, Any]:

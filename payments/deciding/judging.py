@@ -46,7 +46,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
     facts = facts_of(request, known, environment, batch)
     decision, prepared = approve_or_refuse(facts, lambda: _prepare(request, known, environment, batch))
     if prepared is not None:
-        explanation = explain_approval(decision, facts, prepared.payee.recipient)
+        explanation = explain_approval(decision, facts, prepared.payee.recipient, prepared.escrow_id)
         if prepared.authorization is not None and request.demand is not None:
             explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
     else:

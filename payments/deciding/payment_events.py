@@ -16,9 +16,12 @@ EVENT_OF_STATUS = {
 
 
 def payment_event(
-    status: PaymentStatus, entry: LogEntry, recipient: str, tx: str | None, at: datetime
+    status: PaymentStatus, entry: LogEntry, recipient: str, tx: str | None, at: datetime, *, escrow_id: str
 ) -> dict[str, Any]:
-    """Make an event; `recipient` is CAIP-10, `tx` the transaction that pays. It has no balance and no limits."""
+    """Make an event; `recipient` is CAIP-10, `tx` the transaction that pays, `escrow_id` what its chain knows it by.
+
+    It has no balance and no limits.
+    """
     return {
         "id": new_id("evt", at),
         "type": EVENT_OF_STATUS[status],
@@ -36,5 +39,6 @@ def payment_event(
             "reason": entry.reason,
             "metadata": entry.metadata,
             "createdAt": format_instant(entry.created_at),
+            "escrowId": escrow_id,
         },
     }

@@ -131,7 +131,8 @@ def _movement_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
 
 
 def _event_row(entry: LogEntry, prepared: Prepared) -> dict[str, Any]:
-    event = payment_event(PaymentStatus.APPROVED, entry, prepared.payee.recipient, entry.tx, entry.created_at)
+    recipient, at, escrow_id = prepared.payee.recipient, entry.created_at, prepared.escrow_id
+    event = payment_event(PaymentStatus.APPROVED, entry, recipient, entry.tx, at, escrow_id=escrow_id)
     return {
         "id": event["id"],
         "service_id": entry.service,

@@ -61,8 +61,8 @@ _TABLE = """
 _INDEXES = (
     "CREATE UNIQUE INDEX IF NOT EXISTS leg_one_live_per_payment ON payments_leg (payment_id, is_void) WHERE is_live",
     "CREATE INDEX IF NOT EXISTS leg_by_transaction ON payments_leg (tx)",
-    "CREATE INDEX IF NOT EXISTS leg_gas_at_most ON payments_leg (agent_id, chain)"
-    " WHERE cost IS NULL AND most_cost IS NOT NULL",
+    """CREATE INDEX IF NOT EXISTS leg_gas_at_most ON payments_leg (agent_id, chain)
+        WHERE cost IS NULL AND most_cost IS NOT NULL""",
 )
 _REFERENCES = {
     "payments_leg_agent_id_ed4c8d51_fk_policy_agent_id": "(agent_id) REFERENCES policy_agent (id)",

@@ -123,11 +123,16 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
         yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."
-    yield from _transaction_problems(entry, payment, explanation)
+    yield from _chain_problems(entry, payment, explanation)
 
 
-def _transaction_problems(entry: LogEntry, payment: Payment, explanation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the transaction that the entry names, or with the authorization in its place (x402)."""
+def _chain_problems(entry: LogEntry, payment: Payment, explanation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the id on the chain and the transaction that the entry names.
+
+    Entries until 0.3 do not say the id. In the place of the transaction there may be an authorization (x402).
+    """
+    if explanation.get("escrowId", payment.escrow_id) != payment.escrow_id:
+        yield f"What {payment.chain} knows the payment {payment.id} by is not what the entry says."
     if entry.tx is None or payment.authorizer is not None:
         if entry.tx is not None or find_authorized(explanation) != authorized_as(payment):
             yield f"The payment {payment.id} is not what the entry lets its payee take."

@@ -154,6 +154,7 @@ def _queue_webhooks(tx_of: Mapping[str, str | None], status: PaymentStatus, at: 
     )
     events = []
     for payment in payments.order_by("pk"):
-        event = payment_event(status, payment.entry, f"{payment.chain}:{payment.recipient}", tx_of[payment.pk], at)
+        recipient = f"{payment.chain}:{payment.recipient}"
+        event = payment_event(status, payment.entry, recipient, tx_of[payment.pk], at, escrow_id=payment.escrow_id)
         events.append(WebhookEvent.of(event, payment.service, at))
     WebhookEvent.objects.bulk_create(events)

@@ -96,6 +96,7 @@ def send_test_event(service_id: str, *, by: str, reason: str = "") -> WebhookEve
             "recipient": service.canonical_recipient,
             "reason": "A test, sent by hand.",
             "createdAt": format_instant(now),
+            "escrowId": None,
         }
         body = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
         event = WebhookEvent.of(body, service, now)

@@ -20,9 +20,9 @@ from payments.models import Deposit, Outflow, Payment, Relayer, Settlement, With
 from policy.key_operations import create_api_key
 from services.models import WebhookDelivery
 from tests.support.deposits import make_deposit_aside
-from tests.support.factories import decide, make_agent, make_service, new_address, new_namefrom tests.support.scenes import Scene
+from tests.support.factories import decide, make_agent, make_service, new_address, new_name
+from tests.support.scenes import Scene
 from tests.support.together import pay_together
-
 
 CHAIN = "eip155:31337"
 

@@ -171,6 +171,8 @@ def test_the_csv_of_a_payee_has_its_payments_and_sums(finance, lively):
 
     assert [row["entry"] for row in rows[:3]] == ["settled", "failed", "approved"]
     assert rows[0]["tx"] == Settlement.objects.get(state="final", payments__service=service).tx
+    assert rows[0]["escrowId"] == Payment.objects.get(pk=rows[0]["paymentId"]).escrow_id
+    assert list(rows[0])[-1] == "escrowId"
     assert {row["entry"]: row["amount"] for row in rows[3:]} == {
         "sum: Settled": "3.00", "sum: On its way": "0.25", "sum: Failed and given back": "4.50",
     }  # fmt: skip

@@ -57,6 +57,7 @@ def test_payments_are_found_by_what_is_known_of_them(allowance, customer):
     ids = [allowance.pay(**{**customer.wanted, "amount": "0.01"}, idempotency_key=key).id for key in keys]
 
     assert [one.id for one in allowance.payments()] == ids[::-1]
+    assert allowance.payment(ids[0]).escrow_id == Payment.objects.get(pk=ids[0]).escrow_id
     assert [one.id for one in allowance.payments(idempotency_key=keys[3])] == [ids[3]]
     found = allowance.payments(service=customer.service.id, status="approved", amount=Decimal("0.010"), since=began)
     assert len(found) == 28
@@ -130,6 +131,7 @@ def test_a_payee_can_verify_the_proof_of_a_settled_payment(allowance, customer):
     claims = verify_proof(proof.proof, keys, service=customer.service.id)
 
     assert (claims.payment_id, claims.amount, claims.tx) == (payment.id, Decimal("0.50"), payment.tx)
+    assert claims.escrow_id == allowance.payment(payment.id).escrow_id
     assert claims.settled_at is not None
     with pytest.raises(errors.ProofInvalid, match="another service"):
         verify_proof(proof, keys, service="other")

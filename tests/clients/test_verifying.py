@@ -113,6 +113,7 @@ def test_a_webhook_verifies(by):
     event = verify_webhook({name.title(): value for name, value in headers.items()}, body, service="shop", **by)
 
     assert (event.id, event.type, event.payment_id) == (EVENT["id"], "payment.settled", "pay_1")
+    assert event.escrow_id is None  # of a server that does not tell it
 
 
 @pytest.mark.parametrize("case", FALSE)
@@ -157,6 +158,7 @@ def test_what_a_payee_is_really_sent_verifies_for_this_payee_alone(db):
     received = verify_webhook(headers, event.payload.encode(), service=service.id, **means)
 
     assert (received.type, received.payment_id) == ("payment.approved", entry.payment_id)
+    assert received.escrow_id == entry.explanation["escrowId"]
     with pytest.raises(errors.WebhookInvalid, match="another service"):
         verify_webhook(headers, event.payload.encode(), service=make_service().id, **means)
 
@@ -179,6 +181,8 @@ def test_a_proof_verifies():
     claims = verify_proof(proof_of(later="member"), JWKS, service="shop")
 
     assert (claims.payment_id, claims.status, str(claims.amount)) == ("pay_1", "settled", "0.50")
+    assert claims.escrow_id is None  # of a server that does not tell it
+    assert verify_proof(proof_of(escrowId="0x07"), JWKS, service="shop").escrow_id == "0x07"
     verify_proof(proof_of({**HEADER, "kid": "before"}, OTHER_KEY), JWKS, service="shop")
     assert verify_proof(proof_of(status="approved"), JWKS, service="shop", must_be_settled=False).status == "approved"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from foundation.kernel.assets import Asset
+from services.models import WebhookEvent
 from tests.documents.pages import Block, blocks_of, pages
 from tests.support.factories import decide, make_agent, make_agent_of_old, make_api_key, make_service
 from tests.support.heartbeats import hearts_that_beat
@@ -137,6 +138,15 @@ def test_a_proof_has_the_members_that_a_page_shows(api, db):
     assert _members_shown("docs/integrate/receipts.md", "proof") == [
         set(api.get(f"/v1/payments/{payment_id}/proof").json())
     ]
+
+
+def test_a_webhook_has_the_members_that_a_page_shows_in_their_order(db):
+    service = make_service(webhook_url="https://hooks.example.com/")
+    decide(make_agent(), service)
+    (shown,) = [one for one in blocks_of("docs/integrate/payees.md") if '"payment.settled"' in one.text]
+
+    sent, told = json.loads(WebhookEvent.objects.get(service=service).payload), json.loads(shown.text)
+    assert (list(told), list(told["data"])) == (list(sent), list(sent["data"]))
 
 
 def test_a_refusal_has_the_members_that_the_page_of_errors_shows(api, payment_over_the_daily_limit):

@@ -219,7 +219,7 @@ def test_large_payments_are_counted_without_rounding(service):
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("ledger_budgets", "ledger/sql/budgets.sql"), ("payments_states", "payments/sql/payment_states.sql")],
+    [("ledger_budgets", "ledger/sql/budgets.sql"), ("payments_states_2", "payments/sql/payment_states.sql")],
 )
 def test_the_functions_that_read_are_what_their_files_say(db, settings, name, file):
     with connection.cursor() as cursor:

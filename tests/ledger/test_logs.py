@@ -7,6 +7,7 @@ import pytest
 
 from foundation.api.cursors import write_cursor
 from ledger.models import LogEntry
+from payments.models import Payment
 from policy.operations import pause_agent
 from tests.support.answers import INSTANT, ULID, error_of, faulty_params
 from tests.support.factories import decide, make_agent
@@ -38,6 +39,7 @@ def test_an_approved_entry_has_the_members_of_the_specification_first(api, agent
     }  # fmt: skip
     assert {name: entry[name] for name in expected} == expected
     assert entry["explanation"]["message"]
+    assert entry["explanation"]["escrowId"] == Payment.objects.get(pk=answer["id"]).escrow_id
 
 
 def test_a_blocked_entry_explains_itself_and_names_no_payment(api, agent, payment):

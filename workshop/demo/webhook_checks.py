@@ -18,7 +18,7 @@ def promise(payment: Payment, state: dict[str, Any]) -> dict[str, dict[str, Any]
     """
     answer = payment.answer.json()
     asked = {name: payment.body[name] for name in ("agentId", "service", "amount", "asset", "reason", "metadata")}
-    kept = {name: state.get(name) for name in ("logId", "recipient", "createdAt")}
+    kept = {name: state.get(name) for name in ("logId", "recipient", "createdAt", "escrowId")}
     data = {"paymentId": answer["id"], **asked, **kept}
     return {
         APPROVED: {**data, "status": "approved", "tx": answer["tx"]},

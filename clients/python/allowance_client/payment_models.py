@@ -63,7 +63,8 @@ class Transaction:
 class PaymentState:
     """A payment as it is now. `status`: `approved`, `settled` or `failed`; `transactions`: newest first.
 
-    `tx` is None where the payee takes the money itself (x402) and has not yet.
+    `tx` is None where the payee takes the money itself (x402) and has not yet. `escrow_id`: what its chain knows it by,
+    for several payments may have one transaction; None from a server that does not tell it.
     """
 
     id: str
@@ -86,6 +87,7 @@ class PaymentState:
     failed_at: datetime | None
     failure_reason: str | None
     raw: Json = field(repr=False)
+    escrow_id: str | None = None
 
     @classmethod
     def read(cls, raw: Json) -> "PaymentState":
@@ -114,6 +116,7 @@ class PaymentState:
             failed_at=members.optional_instant("failedAt"),
             failure_reason=members.optional_text("failureReason"),
             raw=raw,
+            escrow_id=members.optional_text("escrowId"),
         )
 
 

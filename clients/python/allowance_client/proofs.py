@@ -19,7 +19,10 @@ _CLOCKS_DIFFER_S = 300
 
 @dataclass(frozen=True, slots=True)
 class PaymentClaims:
-    """What a proof states. Deliver once per `payment_id`: a proof may be shown twice."""
+    """What a proof states. Deliver once per `payment_id`: a proof may be shown twice.
+
+    `escrow_id`: what its chain knows the payment by; None in a proof of a server that does not tell it.
+    """
 
     payment_id: str
     log_id: str
@@ -34,6 +37,7 @@ class PaymentClaims:
     settled_at: datetime | None
     issued_at_s: int
     raw: Mapping[str, Any] = field(repr=False)
+    escrow_id: str | None = None
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "PaymentClaims":
@@ -52,6 +56,7 @@ class PaymentClaims:
             settled_at=members.optional_instant("settledAt"),
             issued_at_s=members.integer("iat"),
             raw=raw,
+            escrow_id=members.optional_text("escrowId"),
         )
 
 

@@ -32,6 +32,11 @@ class WebhookEvent:
         """The payment's id; None in a test event."""
         return Members(self.data).optional_text("paymentId")
 
+    @property
+    def escrow_id(self) -> str | None:
+        """What its chain knows the payment by; None in a test event, and from a server that does not tell it."""
+        return Members(self.data).optional_text("escrowId")
+
 
 def verify_webhook(
     headers: Mapping[str, str],

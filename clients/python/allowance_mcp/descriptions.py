@@ -95,7 +95,9 @@ _INPUTS = {
 }
 _PAYMENT = {
     "type": "object",
-    "properties": {name: {"type": "string"} for name in ("id", "status", "amount", "asset", "tx", "created_at")},
+    "properties": {
+        name: {"type": "string"} for name in ("id", "status", "amount", "asset", "tx", "created_at", "escrow_id")
+    },
     "required": ["id", "status", "amount", "asset", "service", "created_at", "untrusted"],
 }
 _LIST = {"type": "array", "items": {"type": "object", "required": ["untrusted"]}}

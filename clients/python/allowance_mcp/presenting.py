@@ -34,6 +34,7 @@ _PAYMENT = {
     "createdAt": "created_at",
     "settledAt": "settled_at",
     "failedAt": "failed_at",
+    "escrowId": "escrow_id",
 }
 
 

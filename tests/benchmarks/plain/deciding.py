@@ -65,7 +65,7 @@ def _decide(request: PaymentRequest, agent: Agent) -> LogEntry:
         except (SignerUnavailable, ChainUnavailable) as error:
             decision = Decision(is_approved=False, rule=SIGNER_RULE, explanation=Explanation(str(error)))
     if prepared is not None and service is not None:
-        explanation = explain_approval(decision, facts, service.approved_recipient)
+        explanation = explain_approval(decision, facts, service.approved_recipient, prepared.escrow_id)
     else:
         find_moment = partial(find_fitting_moment, agent.pk, agent.spent_total, now)
         explanation = explain_refusal(decision, find_moment)
@@ -186,6 +186,7 @@ def _write_payment(
         payment_id=payment.id, author="policy", created_at=entry.created_at,
     )  # fmt: skip
     if service.webhook_url is not None:
-        event = payment_event(PaymentStatus.APPROVED, entry, service.approved_recipient, entry.tx, entry.created_at)
+        recipient, at, escrow_id = service.approved_recipient, entry.created_at, prepared.escrow_id
+        event = payment_event(PaymentStatus.APPROVED, entry, recipient, entry.tx, at, escrow_id=escrow_id)
         WebhookEvent.of(event, service, entry.created_at).save(force_insert=True)
     transaction.on_commit(partial(broadcast_notifier().notify, service.chain))

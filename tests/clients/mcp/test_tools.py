@@ -44,6 +44,7 @@ def test_a_model_pays_and_reads_what_became_of_it(cast, connection):
         services = await model.call("list_services")
 
         assert (paid.status, paid.content["payment"]["amount"]) == ("paid", "0.5")
+        assert read.content["payment"]["escrow_id"].startswith("0x")
         assert read.content["payment"]["untrusted"] == {"reason": "Forecast for Oslo"}
         figures = budget.content["budget"]
         assert (Decimal(figures["balance"]), Decimal(figures["left_today"])) == (Decimal("999.5"), Decimal("49.5"))

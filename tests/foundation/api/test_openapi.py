@@ -35,6 +35,7 @@ FIELDS = {
     "PaymentState": [
         "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt", "agentId",
         "recipient", "reason", "metadata", "finalTx", "transactions", "logId", "settledAt", "failedAt", "failureReason",
+        "escrowId",
     ],
     "PaymentPage": ["data", "nextCursor"],
     "Proof": ["paymentId", "service", "status", "proof"],

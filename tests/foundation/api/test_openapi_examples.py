@@ -111,6 +111,7 @@ def test_the_proof_in_the_document_can_be_verified_and_is_of_the_payment_that_it
     claims = jwt.decode(proof["proof"], key, algorithms=["EdDSA"], audience=payment["service"], issuer="allowance")
 
     assert (claims["sub"], claims["tx"], claims["status"]) == (payment["id"], payment["finalTx"], payment["status"])
+    assert claims["escrowId"] == payment["escrowId"]
 
 
 def test_the_installations_own_key_signs_no_example(anonymous, document):

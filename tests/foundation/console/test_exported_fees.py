@@ -1,6 +1,6 @@
-"""What an exported payment says of its fees."""
+"""What an exported payment says of its fees, and of the chain."""
 
-from payments.models import Settlement
+from payments.models import Payment, Settlement
 from tests.foundation.console.test_lists import rows_of
 from tests.support.factories import decide, make_agent, make_service, new_name
 
@@ -20,3 +20,11 @@ def test_an_exported_payment_says_what_its_transactions_have_cost_once_that_is_k
     }
 
     assert rows == {replaced: ("0.00002100000000001", "ETH"), under_way: (None, None), unknown: (None, None)}
+
+
+def test_an_exported_payment_ends_with_what_its_chain_knows_it_by(auditor):
+    entry = decide(make_agent(), make_service(), "1")
+
+    (row,) = rows_of(auditor.get("payments_payment_changelist", export="jsonl", agent=entry.agent_id))
+
+    assert [*row.items()][-1] == ("escrowId", Payment.objects.get(pk=entry.payment_id).escrow_id)

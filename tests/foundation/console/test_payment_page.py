@@ -14,7 +14,8 @@ from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, LogEntry
 from ledger.receipts import verify
 from payments.lifecycle import SettlementState
-from payments.models import Payment, Settlement
+from payments.models import Installation, Payment, Settlement
+from payments.reconciling.verification import find_payment_problems
 from payments.settling.state_changes import StateChange
 from payments.settling.transitions import fail, settle
 from policy.models import Agent
@@ -132,6 +133,29 @@ def test_a_payment_that_differs_from_its_entry_is_not_verified(auditor, entry):
     tamper("UPDATE payments_payment SET recipient = '0xsomebody' WHERE entry_id = %s", entry.id)
 
     assert "goes to another recipient than the entry says" in words(page_of(auditor, entry))
+
+
+def test_the_page_and_the_receipt_say_in_one_line_what_the_chain_knows_the_payment_by(auditor, entry):
+    known = Payment.objects.get(pk=entry.payment_id).escrow_id
+
+    for html in (page_of(auditor, entry), auditor.get("ledger_logentry_receipt", entry.id).content.decode()):
+        assert words(html).count(known) == 1
+        assert f"On the chain it is known as {known} ." in words(html)
+
+
+def test_a_payment_that_the_chain_knows_by_another_id_than_the_entry_says_is_not_verified(auditor, entry):
+    tamper("UPDATE payments_payment SET escrow_id = id WHERE entry_id = %s", entry.id)
+
+    assert f"knows the payment {entry.payment_id} by is not what the entry says" in words(page_of(auditor, entry))
+
+
+def test_an_entry_of_before_which_does_not_say_what_the_chain_knows_the_payment_by_is_no_problem(auditor, entry):
+    payment = Payment.objects.select_related("entry").get(pk=entry.payment_id)
+    explanation = payment.entry.explanation
+    del explanation["escrowId"]
+    payment.entry.explanation_json = json.dumps(explanation)
+
+    assert list(find_payment_problems(payment.entry, payment, bytes(Installation.objects.get().salt))) == []
 
 
 def test_an_entry_that_does_not_continue_the_one_before_it_is_not_verified(auditor):

@@ -11,7 +11,7 @@ from tests.support.factories import decide
 MEMBERS = [
     "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt",
     "agentId", "recipient", "reason", "metadata", "finalTx", "transactions", "logId", "settledAt", "failedAt",
-    "failureReason",
+    "failureReason", "escrowId",
 ]  # fmt: skip
 
 
@@ -30,6 +30,8 @@ def test_a_payment_that_was_just_approved_is_shown_as_it_was_answered(api, agent
     assert shown["transactions"] == [{"tx": answer["tx"], "state": "signed", "createdAt": answer["createdAt"]}]
     assert [shown[name] for name in ("finalTx", "settledAt", "failedAt", "failureReason")] == [None] * 4
     assert shown["logId"].startswith("log_")
+    assert shown["escrowId"] == Payment.objects.get(pk=answer["id"]).escrow_id
+    assert api.get("/v1/payments", {"agentId": agent.id}).json()["data"] == [shown]
 
 
 def test_a_payment_shows_what_was_spent_by_then_whatever_was_spent_later(api, agent, service, payment):

@@ -19,7 +19,7 @@ from tests.support.factories import decide, make_agent
 
 CLAIMS = [
     "iss", "aud", "sub", "iat", "logId", "agentId", "amount", "asset", "recipient", "status", "tx", "createdAt",
-    "settledAt",
+    "settledAt", "escrowId",
 ]  # fmt: skip
 
 
@@ -61,6 +61,7 @@ def test_the_payee_verifies_with_the_published_keys_that_it_was_paid(api, anonym
         "agentId": settled.agent_id, "amount": "0.50", "asset": "USDC",
         "recipient": f"eip155:31337:{service.address}", "status": "settled", "tx": settled.entry.tx,
         "createdAt": format_instant(settled.created_at), "settledAt": format_instant(settled.settled_at),
+        "escrowId": settled.escrow_id,
     }  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def test_it_tells_nothing_of_the_agents_money(api, settled):
 
 # --- What docs/integrate/payees.md tells payees to do
 def read_proof(*arguments):
-    (block,) = (block for block in blocks_of("docs/integrate/payees.md") if block.language == "python")
+    (block,) = (block for block in blocks_of("docs/integrate/payees.md") if "def read_proof(" in block.text)
     namespace: dict[str, Any] = {}
     exec(block.text, namespace)  # noqa: S102 - our own page
     return namespace["read_proof"](*arguments)

@@ -251,7 +251,7 @@ def test_a_payee_with_a_webhook_is_told_of_an_approved_payment(api, agent, payme
 
     event = WebhookEvent.objects.get(service=service)
     told = json.loads(event.payload)
-    assert list(told) == ["id", "type", "timestamp", "data"]
+    assert (list(told), [*told["data"]][-1]) == (["id", "type", "timestamp", "data"], "escrowId")
     assert re.fullmatch(f"evt_{ULID}", told["id"])
     assert (event.id, event.type) == (told["id"], told["type"]) == (told["id"], "payment.approved")
     assert told["timestamp"] == answer["createdAt"]
@@ -268,6 +268,7 @@ def test_a_payee_with_a_webhook_is_told_of_an_approved_payment(api, agent, payme
         "reason": payment["reason"],
         "metadata": metadata,
         "createdAt": answer["createdAt"],
+        "escrowId": Payment.objects.get(pk=answer["id"]).escrow_id,
     }
 
 

@@ -66,6 +66,20 @@ def test_what_it_finds_made_by_others_is_a_leg_of_the_chains_own_transaction(sce
     assert {one.tx for one in shown.transactions} == {shared, own}
 
 
+def test_it_reads_each_payment_of_a_shared_transaction_as_this_one_does(scene):
+    payment = scene.pay()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM payments_states(%s::text[])", [[payment.pk]])
+        (row,) = cursor.fetchall()
+        named = {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+        cursor.execute("SELECT * FROM payments_states_2(%s::text[])", [[payment.pk]])
+        (row,) = cursor.fetchall()
+        now = {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+
+    assert now == {**named, "escrow_id": payment.escrow_id}
+    assert list(named) == [name for name in now if name != "escrow_id"]
+
+
 def test_what_it_has_written_before_has_legs_once_migrated(scene):
     live, over = scene.pay(), scene.pay()
     scene.chain.most_together = 1

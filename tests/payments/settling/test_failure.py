@@ -49,6 +49,7 @@ def test_a_final_revert_gives_balance_and_both_windows_back_once(scene):
     assert scene.events().count("payment.failed") == 1
     event = json.loads(WebhookEvent.objects.get(service=scene.service, type="payment.failed").payload)
     assert (event["data"]["paymentId"], event["data"]["status"]) == (payment.pk, "failed")
+    assert event["data"]["escrowId"] == payment.escrow_id
     check_agent(scene.agent.id)
 
 

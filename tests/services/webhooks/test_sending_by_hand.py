@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 # The contract's members of an event's data.
 MEMBERS = {
     "paymentId", "logId", "agentId", "service", "amount", "asset", "status", "recipient", "tx", "reason", "metadata",
-    "createdAt",
+    "createdAt", "escrowId",
 }  # fmt: skip
 
 

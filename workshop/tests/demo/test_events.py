@@ -28,6 +28,7 @@ STATE = {
     "finalTx": "0xfinal",
     "logId": "log_1",
     "createdAt": "2026-11-20T22:00:00.000Z",
+    "escrowId": "0xescrow",
 }
 
 
@@ -42,7 +43,7 @@ PROMISED = promise(payment(), STATE)
 
 def reception(type_: str, *, data: dict[str, Any] | None = None, **members: Any) -> dict[str, Any]:
     """Make what the receiver prints of a genuine event, with what is different about it."""
-    common = {name: STATE[name] for name in ("logId", "recipient", "createdAt")}
+    common = {name: STATE[name] for name in ("logId", "recipient", "createdAt", "escrowId")}
     status, tx = {"payment.approved": ("approved", "0xfirst"), "payment.settled": ("settled", "0xfinal")}[type_]
     told = {"paymentId": PAYMENT_ID, **BODY, **common, "status": status, "tx": tx} if data is None else data
     body = {"id": "evt_1", "type": type_, "timestamp": "2026-11-20T22:00:01.000Z", "data": told}
