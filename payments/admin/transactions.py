@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.postgres.aggregates import StringAgg
-from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
+from django.db.models import Count, OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -97,11 +97,10 @@ class SettlementAdmin(ListedAdmin):
     def prepare_export(self, rows: QuerySet[Settlement]) -> QuerySet[Settlement]:
         """Add the payments that each transaction carries, and their agents, apart by blanks."""
         legs = Leg.objects.filter(settlement=OuterRef("pk")).order_by().values("settlement")
-        ids = legs.annotate(ids=StringAgg("payment_id", " ", ordering="payment_id")).values("ids")
-        agents = legs.annotate(ids=StringAgg("agent_id", " ", distinct=True)).values("ids")
-        return rows.annotate(
-            payment_ids=Coalesce(Subquery(ids), Value("")), agent_ids=Coalesce(Subquery(agents), Value(""))
-        )
+        ids = legs.annotate(ids=StringAgg("payment_id", Value(" "), order_by="payment_id")).values("ids")
+        agents = legs.annotate(ids=StringAgg("agent_id", Value(" "), distinct=True)).values("ids")
+        none = Value("", output_field=TextField())
+        return rows.annotate(payment_ids=Coalesce(Subquery(ids), none), agent_ids=Coalesce(Subquery(agents), none))
 
     search_fields = ("tx__exact", "payments__id__exact")
     search_help_text = "The full id of a transaction or a payment."

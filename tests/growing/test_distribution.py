@@ -99,10 +99,8 @@ def _references_across() -> Iterator[str]:
                     yield f"{table}.{field.attname}"
 
 
-def test_every_statement_of_the_money_path_names_its_agents_or_is_told_on_the_page():
-    uses = [use for use in _uses() if not use.names_owner]
-
-    assert {use.function for use in uses} == {name for row in rows_of("### Statements") for name in names_in(row[0])}
+def test_every_statement_of_the_money_path_names_its_agents():
+    assert [use.function for use in _uses() if not use.names_owner] == []
 
 
 def test_the_money_path_was_read():
