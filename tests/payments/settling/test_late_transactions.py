@@ -53,6 +53,25 @@ def test_a_raised_transaction_expires_by_the_deadline_that_is_signed_in_it(scene
 
 
 # --- When its payment goes on without it ------------------------------------------------------------------------------
+def test_bytes_of_a_payment_that_was_signed_anew_may_revert_late_before_that_is_final(scene):
+    payment = scene.pay_and_send()
+    scene.expire(payment)
+    late, _ = transactions_of(payment)
+    scene.tend()
+    (filler,) = scene.fillers()
+    scene.broadcast()
+
+    scene.chain.include(late, failure="Reverted: escrow: too late", is_final=False)
+    assert scene.confirm() == 0
+    assert states_of(payment) == [S.EXPIRED, S.BROADCAST]
+    scene.chain.include(late, failure="Reverted: escrow: too late")
+    scene.confirm()
+
+    filler.refresh_from_db()
+    assert (filler.state, states_of(payment)) == (S.REPLACED, [S.EXPIRED, S.BROADCAST])
+    assert status_of(payment) == PaymentStatus.APPROVED
+
+
 @pytest.fixture
 def nothing_is_signed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has expired is given back."""
