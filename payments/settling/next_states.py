@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from chains.port import ChainAdapter, Fate, Finality, Inclusion, NonceFate, Observation, PaymentFate
 from foundation.kernel.repeated_logs import log_once_a_minute
-from payments.lifecycle import PaymentStatus, SettlementState, may_follow
+from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import DepositCursor
 from payments.settling.nonce_slots import NonceSlot
 from payments.settling.state_changes import StateChange
@@ -41,7 +41,7 @@ def follow_inclusion(slot: NonceSlot, included: tuple[TransactionRow, Inclusion]
     row, inclusion = included
     is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
     # One that has expired may still revert: its payments were signed again, and only a final block says otherwise.
-    if not is_known and not is_given_back(row) and may_follow(SettlementState(row.state), SettlementState.INCLUDED):
+    if not is_known and not is_given_back(row) and row.state != SettlementState.EXPIRED:
         yield _included_as(slot, row, SettlementState.INCLUDED, inclusion)
 
 

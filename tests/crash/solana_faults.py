@@ -23,8 +23,7 @@ from workshop.localnet.errors import LocalnetError
 _MANY_SLOTS = 200
 _OUT = 3
 _HEAD, _HEIGHT, _SLOT = "getEpochInfo", "getBlockHeight", "getSlot"
-# Of the workers, only one that signs something reads this table.
-# What voids or signs anew on the EVM chain has locked a payment before.
+# What voids or signs anew on the EVM chain has locked a payment before; what renews on Solana has only read it.
 _PAYMENT = "payments_payment"
 _NO_SIGNING = f"SELECT pg_advisory_xact_lock({SIGNER_LOCK}, hashtext(''))"
 
@@ -101,7 +100,7 @@ def worker_renewing(world: World, network: Network) -> str:
         # So would payments, with their agent's row locked, and whatever gives back or credits for them.
         stack.enter_context(world.clients.resting())
         advance(network)
-        with world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unused=_PAYMENT) as victim:
+        with world.waiting(_NO_SIGNING, WORKERS, "%pg_advisory_xact_lock_shared", unlocked=_PAYMENT) as victim:
             world.house.kill(victim)
         world.house.again(victim)
         world.installation.execute(LET_GO)

@@ -22,8 +22,9 @@ _BLOCKED = """
     SELECT application_name FROM pg_stat_activity
      WHERE %s = ANY (pg_blocking_pids(pid)) AND application_name = ANY (%s) AND query ILIKE %s
 """
-_HAS_NOT_USED = """
-       AND NOT EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass)
+_HAS_LOCKED_NONE = """
+       AND NOT EXISTS (SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND relation = %s::regclass
+                          AND mode <> 'AccessShareLock')
 """
 _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE application_name = ANY (%s) AND state <> 'idle'"
 LET_GO = "UPDATE payments_duty SET held_until = now()"
@@ -122,19 +123,19 @@ class World:
         names: Sequence[str],
         statement: str = "",
         *,
-        unused: str = "",
+        unlocked: str = "",
     ) -> Iterator[str]:
         """Take a lock, and hold it while the block runs, once somebody waits for it; yields its name.
 
-        `unused`: a table that the waiting transaction has not used.
+        `unlocked`: a table of which the waiting transaction has locked no row.
         """
         with self.installation.session() as session:
             session.execute(lock.encode())
             wanted = (list(names), f"{statement}%")
-            blocked = _BLOCKED + (_HAS_NOT_USED if unused else "")
+            blocked = _BLOCKED + (_HAS_LOCKED_NONE if unlocked else "")
             find = partial(self.installation.execute, blocked, session.info.backend_pid, *wanted)
-            if unused:
-                find = partial(find, unused)
+            if unlocked:
+                find = partial(find, unlocked)
             yield str(self.wait_until(find, f"somebody waits for: {lock}")[0][0])
 
     @contextmanager
