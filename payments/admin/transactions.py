@@ -72,8 +72,8 @@ class SettlementAdmin(ListedAdmin):
 
     list_display = (
         mono("tx"), badge("state"), chain(), "relayer_address", number("nonce"),
-        linked("first_payment_id", "payments_payment", "first payment"), number("carried", "payments"),
-        instant("created_at", "signed"), instant("changed_at", "changed"),
+        linked("first_payment_id", "payments_payment", "payment"), number("carried", "payments"),
+        instant("created_at", "signed"),
     )  # fmt: skip
     list_filter = (TransactionDates, PayingAgent, ChainFilter, "state", PurposeFilter)
     list_select_related = ("relayer",)

@@ -10,7 +10,7 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Settlement
 from payments.reconciling.escrow_history import search_history
-from payments.settling import renewal, unpaid
+from payments.settling import renewal, unpaid, unpaid_payments
 from payments.settling.confirming import confirm
 from payments.settling.renewal import WORTH_RENEWING
 from policy.models import Agent
@@ -139,7 +139,7 @@ def test_giving_back_what_another_worker_has_signed_anew_meanwhile_gives_nothing
         fates = find_fates(*arguments)
         monkeypatch.setattr(scene.chain, "find_fates", find_fates)
         at_once([lambda: tend(scene)])
-        monkeypatch.setattr(unpaid, "is_worth_renewing", lambda _: False)
+        monkeypatch.setattr(unpaid_payments, "is_worth_renewing", lambda _: False)
         return fates
 
     monkeypatch.setattr(scene.chain, "find_fates", renew_meanwhile)
