@@ -1,4 +1,4 @@
-"""A change of a transaction's state, as it is wanted. Pure."""
+"""A change of a transaction's state, as it is wanted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
