@@ -96,8 +96,8 @@ contract Escrow is Ownable2Step, Pausable, ReentrancyGuard, EIP712, IERC1271 {
     uint256 public constant MOST_TOGETHER = 64;
     /// Each transfer of a list has exactly so much gas, and so has each question whether an authorization was used. With
     /// less they might fail: a relayer, who chooses the gas of the list, would choose what is skipped.
-    uint256 public constant TOKEN_GAS = 200_000;
-    uint256 private constant TOKEN_VIEW_GAS = 50_000;
+    uint256 public constant TOKEN_GAS = 150_000;
+    uint256 private constant TOKEN_VIEW_GAS = 30_000;
     /// What must be there beyond that. The EVM keeps a 64th of the gas back, and makes the call with less where that does
     /// not suffice (EIP-150); the rest is for the call itself.
     uint256 private constant CALL_GAS = TOKEN_GAS / 63 + 2_000;

@@ -16,6 +16,7 @@ from chains.evm.queries import listed_ids
 from chains.port import Finality, GasCost, TransactionQuery
 from chains.rpc.agreement import find_agreed
 from chains.rpc.nodes import Nodes
+from chains.rpc.transport import MALFORMED
 
 _GAS_USED = "0x" + keccak(text="GasUsed(uint256[])").hex()
 
@@ -56,7 +57,7 @@ class _Bill:
 
 def _read_cost(query: TransactionQuery, final_nonce: Any, receipt: Any, finality: Finality) -> _Bill | None:
     """Read the cost of a transaction by one node; None: the node does not know it."""
-    with suppress(ValueError, KeyError, TypeError, IndexError, OverflowError, DecodingError):
+    with suppress(*MALFORMED, DecodingError):
         if receipt is not None:
             if read_hash(receipt["transactionHash"]) != query.tx:
                 return None

@@ -37,7 +37,8 @@ from chains.port import (
 )
 from foundation.kernel.money import to_base_units
 
-# What the escrow grants a token for each payment of a list (`TOKEN_GAS` in its contract), and its own work.
+# What the escrow grants a token for each payment of a list (`TOKEN_GAS` and `TOKEN_VIEW_GAS` in its contract), and its
+# own work: so no token takes the gas of the others, without which the escrow would refuse the whole list.
 # `pay` uses 75,000 to 135,000 gas with the test token; real tokens add a proxy and a blocklist to the same work.
 _GAS_OF_A_PAYMENT, _GAS_OF_A_CALL = 250_000, 50_000
 GAS_LIMIT = _GAS_OF_A_CALL + _GAS_OF_A_PAYMENT
@@ -67,10 +68,10 @@ class EvmPreparer:
         excluded = self._served.find_exclusion(order.asset)
         return None if excluded is None else Obstacle.of_exclusion(excluded)
 
-    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
+    def divide(self, payments: Sequence[PaymentPlan], state: Mapping[str, Any]) -> Sequence[Sequence[PaymentPlan]]:
         # An escrow of an earlier release pays one at a time.
-        most = min(self._served.most_together, plan.state.get("mostTogether", 1))
-        return [plan.payments[start : start + most] for start in range(0, len(plan.payments), most)]
+        most = min(self._served.most_together, state.get("mostTogether", 1))
+        return [payments[start : start + most] for start in range(0, len(payments), most)]
 
     def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         self.check(plan)
@@ -96,11 +97,7 @@ class EvmPreparer:
 
     def rehearse(self, plan: TransactionPlan) -> Decimal:
         self.check(plan)
-        return to_coins(_gas_limit(len(plan.payments)) * _fees(plan.state).max_fee_per_gas)
-
-    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        self._check(state)
-        return to_coins(GAS_LIMIT * _fees(state).max_fee_per_gas)
+        return to_coins(gas_limit(len(plan.payments)) * _fees(plan.state).max_fee_per_gas)
 
     def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
         return PaymentCosts(
@@ -165,9 +162,10 @@ class EvmPreparer:
         return SignedTransaction(tx=tx, raw=raw, most_cost=to_coins(fees.gas * fees.max_fee_per_gas))
 
 
-def _gas_limit(payments: int) -> int:
+def gas_limit(payments: int) -> int:
+    """Return the gas limit of a transaction of so many payments."""
     return _GAS_OF_A_CALL + payments * _GAS_OF_A_PAYMENT
 
 
 def _fees(state: Mapping[str, Any], payments: int = 1) -> Fees:
-    return Fees(_gas_limit(payments), state["maxFeePerGas"], state["maxPriorityFeePerGas"])
+    return Fees(gas_limit(payments), state["maxFeePerGas"], state["maxPriorityFeePerGas"])

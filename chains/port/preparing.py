@@ -90,8 +90,8 @@ class Preparer(Protocol):
         what operators are told of, is no obstacle: `prepare` refuses it for the time being.
         """
 
-    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
-        """Divide payments into groups, each of which fits into one transaction, in their order.
+    def divide(self, payments: Sequence[PaymentPlan], state: Mapping[str, Any]) -> Sequence[Sequence[PaymentPlan]]:
+        """Divide payments into groups, each of which fits into one transaction, in their order; `state` as of a plan.
 
         Raises:
             ChainUnavailable: as `prepare` does.
@@ -110,13 +110,6 @@ class Preparer(Protocol):
 
         Raises:
             ChainUnavailable, SignerUnavailable: as `prepare` does; but whether the signer signs, only `prepare` tells.
-        """
-
-    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        """Compute the highest cost of a payment if it is prepared now by itself, in units of the chain's coin.
-
-        Raises:
-            ChainUnavailable: as `prepare` does.
         """
 
     def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:

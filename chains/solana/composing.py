@@ -14,7 +14,7 @@ from chains.catalogue import ServedChain
 from chains.port import ChainUnavailable, Order, PaymentPlan
 from chains.solana.costs import find_fee, find_rent
 from chains.solana.derivation import EscrowSigners, associated_account
-from chains.solana.instructions import MOST_BYTES, MOST_UNITS, UNIT_LIMIT, Token, budget, pay_sol, pay_token
+from chains.solana.instructions import MOST_BYTES, Token, budget, pay_sol, pay_token
 from chains.solana.obstacles import check_payee, is_new
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import to_base_units
@@ -57,9 +57,7 @@ class Draft:
         return find_fee(self.unit_price, len(self.payments)) + len(self.makes) * rent
 
     def fits(self, payer: Pubkey) -> bool:
-        """Return whether one transaction holds it, with its signatures, and may use so many compute units."""
-        if len(self.payments) * UNIT_LIMIT > MOST_UNITS:
-            return False
+        """Return whether one transaction holds it, with its signatures. So few may use the units that they need."""
         return len(bytes(Transaction.new_unsigned(Message(self.instructions, payer)))) <= MOST_BYTES
 
 

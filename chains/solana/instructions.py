@@ -37,7 +37,7 @@ from chains.solana.derivation import (
 # one address in a million. Not measured: older token and memo programs take more, perhaps 35,000.
 UNIT_LIMIT = 100_000
 # What the chain lets one transaction have: bytes with its signatures, which is one packet, and compute units.
-MOST_BYTES, MOST_UNITS = 1_232, 1_400_000
+MOST_BYTES = 1_232
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,11 @@ class SolanaPreparer:
             to_base_units(order.amount, Asset.SOL), payee["lamports"], state["rentExempt"]["account"]
         )
 
-    def divide(self, plan: TransactionPlan) -> Sequence[Sequence[PaymentPlan]]:
-        if min(len(plan.payments), self._served.most_together) == 1:
-            return [[one] for one in plan.payments]
-        self._check_observed(plan.state)
-        return self._composer.divide(plan.payments, plan.state)
+    def divide(self, payments: Sequence[PaymentPlan], state: Mapping[str, Any]) -> Sequence[Sequence[PaymentPlan]]:
+        if min(len(payments), self._served.most_together) == 1:
+            return [[one] for one in payments]
+        self._check_observed(state)
+        return self._composer.divide(payments, state)
 
     def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         state, draft = plan.state, self._compose(plan)
@@ -97,10 +97,6 @@ class SolanaPreparer:
 
     def rehearse(self, plan: TransactionPlan) -> Decimal:
         return to_coins(self._compose(plan).find_most_lamports(plan.state))
-
-    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        self._check_observed(state)
-        return to_coins(self._composer.compose([PaymentPlan(order, payee)], state).find_most_lamports(state))
 
     def find_payment_costs(self, state: Mapping[str, Any]) -> PaymentCosts:
         rent = find_rent(state["rentExempt"]["token"])

@@ -27,10 +27,10 @@ def sign_together(prepared: Sequence[Prepared], at: datetime) -> tuple[list[Carr
             by_chain.setdefault(one.payee.chain, []).append(one)
     for those in by_chain.values():
         first = those[0]
-        plan = replace(first.plan, payments=[payment for one in those for payment in one.plan.payments])
+        payments = [payment for one in those for payment in one.plan.payments]
         nonces = itertools.count(first.relayer.next_nonce or 0)
         of_order = {one.escrow_id: one for one in those}
-        for group in first.adapter.preparer.divide(plan):
+        for group in first.adapter.preparer.divide(payments, first.plan.state):
             carried = [of_order[payment.order.escrow_id] for payment in group]
             signed, refused = _sign(carried, nonces, at)
             carriers += signed

@@ -54,18 +54,30 @@ def end_or_renew(failure: StateChange, adapter: ChainAdapter, *, renews: bool) -
     """End a transaction that the chain refused or never included; returns how many ended: 0 or 1.
 
     Its payments are signed anew if it expired, and `renews` them while they are worth it; else they are given back. If
-    one of several spoiled it, each of them is signed anew by itself. A payment that cannot be signed now keeps the
+    one of several spoiled it, each of them is signed anew by itself, but those that their payees have to make payable
+    first: these are given back, as if they had failed by themselves. A payment that cannot be signed now keeps the
     transaction open; the others go on without it.
     """
     row = failure.settlement
-    is_spoilt = len(row.to_pay) > 1 and failure.state == SettlementState.FAILED
+    # Also when the others have gone on without it: that one of them spoilt it says nothing of the last.
+    is_spoilt = sum(not leg.is_void for leg in row.legs) > 1 and failure.state == SettlementState.FAILED
     payments = {one.pk: one for one in Payment.objects.filter(pk__in=[leg.payment_id for leg in row.to_pay])}
     may_renew = renews and (is_spoilt or failure.state == SettlementState.EXPIRED)
     again = [one for one in payments.values() if may_renew and is_worth_renewing(one)]
+    if is_spoilt:
+        again = [one for one in again if not _is_unpayable(one, adapter)]
     ended = sum(_give_back(payment, failure) for payment in payments.values() if payment not in again)
     for group in [[one] for one in again] if is_spoilt else [again]:
         ended += _sign_anew_each(group, failure, adapter)
     return ended
+
+
+def _is_unpayable(payment: Payment, adapter: ChainAdapter) -> bool:
+    """Tell whether no amount can be paid before somebody changes something, such as a payee that closed its account."""
+    plan, chain = _plan(payment, adapter), ChainState.objects.filter(pk=payment.chain).first()
+    seen = if_fresh(chain, at=utc_now(), max_age=_max_age())
+    obstacle = adapter.preparer.find_obstacle(plan.order, {} if seen is None else seen.state, plan.payee)
+    return obstacle is not None and obstacle.least is None
 
 
 class _GoneOn(Enum):
@@ -94,11 +106,11 @@ def _sign_anew_each(payments: Sequence[Payment], failure: StateChange, adapter: 
             # Lock transactions before the signer, in the order of `payments.reconciling`, which avoids a deadlock.
             gone_on = _go_on_without(payments, failure)
             if gone_on is not _GoneOn.TAKEN:
-                sign_anew(payments, adapter, lambda: _turn_of(failure.settlement))
+                sign_anew(payments, adapter, lambda _count: _turn_of(failure.settlement))
     except (ChainUnavailable, SignerUnavailable) as error:
         if len(payments) > 1:
             return sum(_sign_anew_each([payment], failure, adapter) for payment in payments)
-        message, row = "%s has expired, and is signed again later: %s", failure.settlement
+        message, row = "%s has come to nothing, and what it was to pay is signed again later: %s", failure.settlement
         log_once_a_minute(log, logging.WARNING, message, row.tx, error, about=row.chain)
         return 0
     return int(gone_on is _GoneOn.ENDED)
@@ -126,15 +138,15 @@ def _turn_of(row: TransactionRow) -> tuple[Relayer, Submitter]:
 def sign_anew(
     payments: Sequence[Payment],
     adapter: ChainAdapter,
-    take_turn: Callable[[], tuple[Relayer, Submitter]],
+    take_turn: Callable[[int], tuple[Relayer, Submitter]],
     *,
     at: datetime | None = None,
 ) -> list[Settlement]:
     """Sign payments of one chain that were approved before, in as few transactions as they fit into.
 
-    The conditions are those of new payments; call it in a database transaction. `take_turn` gives the relayer of each
-    transaction, and its nonce; it is called once the signer's lock is shared: locked in the order of a payment, the two
-    never wait for each other. `at`: the moment at which their validity begins; now if None.
+    The conditions are those of new payments; call it in a database transaction. `take_turn` gives the relayer of a
+    transaction of so many payments, and its nonce; it is called once the signer's lock is shared: locked in the order
+    of a payment, the two never wait for each other. `at`: the moment at which their validity begins; now if None.
 
     Raises:
         ChainUnavailable: the chain is stopped, does not match the configuration, or its observed state is too old.
@@ -142,20 +154,17 @@ def sign_anew(
     """
     chain = payments[0].chain
     state, at = find_signable_chain(chain), at or utc_now()
-    relayer, submitter = take_turn()
-    plan = TransactionPlan([_plan(one, adapter) for one in payments], submitter, state.state, local_signer())
     by_id, signed = {one.escrow_id: one for one in payments}, []
-    for number, group in enumerate(adapter.preparer.divide(plan)):
-        if number:
-            relayer, submitter = take_turn()
-        made = adapter.preparer.prepare(replace(plan, payments=group, submitter=submitter), at)
+    for group in adapter.preparer.divide([_plan(one, adapter) for one in payments], state.state):
+        relayer, submitter = take_turn(len(group))
+        made = adapter.preparer.prepare(TransactionPlan(group, submitter, state.state, local_signer()), at)
         if Settlement.objects.filter(pk=made.tx).exists():
             raise ChainUnavailable("The chain was not observed since the expired transaction was signed.")
         carried = [by_id[one.order.escrow_id] for one in group]
         signed.append(create_settlement(made, relayer, nonce=submitter.nonce, payments=carried))
         for payment in carried:
             with working_on(paymentId=payment.pk, agentId=payment.agent_id):
-                log.warning("Payment %s has expired or was skipped, and is signed again as %s", payment.pk, made.tx)
+                log.warning("Payment %s was not made, and is signed again as %s", payment.pk, made.tx)
     return signed
 
 

@@ -78,9 +78,8 @@ class FakeChain(ScriptedChain):
     def find_obstacle(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Obstacle | None:
         return None
 
-    def divide(self, plan: TransactionPlan) -> list[Sequence[PaymentPlan]]:
-        starts = range(0, len(plan.payments), self.most_together)
-        return [plan.payments[start : start + self.most_together] for start in starts]
+    def divide(self, payments: Sequence[PaymentPlan], state: Mapping[str, Any]) -> list[Sequence[PaymentPlan]]:
+        return [payments[start : start + self.most_together] for start in range(0, len(payments), self.most_together)]
 
     def prepare(self, plan: TransactionPlan, now: datetime) -> SignedTransaction:
         self.rehearse(plan)
@@ -170,9 +169,6 @@ class FakeChain(ScriptedChain):
     def find_objection(self, address: str) -> str | None:
         self._answer("find_objection")
         return self.objections.get(address)
-
-    def find_most_cost(self, order: Order, state: Mapping[str, Any], payee: Mapping[str, Any] | None) -> Decimal:
-        return MOST_COST
 
     def find_costs(self, sought: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
         self._answer("find_costs")

@@ -49,7 +49,7 @@ def sign_together(bench: Bench, payments: Sequence[PaymentPlan], **state: Any) -
 def divide(bench: Bench, payments: Sequence[PaymentPlan], most: int = 64, **state: Any) -> list[int]:
     """Divide payments into transactions, and see that none is lost; returns how many each has."""
     preparer = SolanaPreparer(bench.served(most_together=most), SEED, bench.signers)
-    groups = preparer.divide(plan_together(bench, payments, **state))
+    groups = preparer.divide(payments, plan_together(bench, payments, **state).state)
     assert [one for group in groups for one in group] == list(payments)
     return [len(group) for group in groups]
 

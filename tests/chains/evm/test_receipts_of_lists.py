@@ -222,8 +222,10 @@ def test_of_a_transaction_without_a_list_the_cost_is_whole():
         gas_used(data=word(2**255)),
         gas_used(data="0xno"),
         gas_used(topics=None),
+        gas_used(topics=[1]),
+        gas_used(data=None),
     ],
-    ids=["of too few", "of nothing", "somewhere else", "no hex", "no topics"],
+    ids=["of too few", "of nothing", "somewhere else", "no hex", "no topics", "no text", "no data"],
 )
 def test_a_node_whose_logs_cannot_be_read_tells_no_shares(log):
     assert cost(listing(*LIST), [log]) in (None, WHOLE)

@@ -46,7 +46,7 @@ def test_each_payment_has_a_transaction_of_its_own_where_no_more_are_let_share_o
     payments = [PaymentPlan(replace(order(), escrow_id=f"pay_{number}")) for number in range(3)]
     plan = TransactionPlan(payments, bench.submitter, bench.state() | {"mostTogether": 64}, bench.signer)
 
-    assert bench.chain.divide(plan) == [[one] for one in payments]
+    assert bench.chain.divide(plan.payments, plan.state) == [[one] for one in payments]
 
 
 def refusal(bench, **options):

@@ -63,8 +63,8 @@ contract HostileToken {
     function _misbehave(Manner manner) private pure {
         require(manner != Manner.Reverts, "token: blocked");
         // The words after the first are new memory, which takes most of what a token has to spend.
-        if (manner == Manner.RevertsAtLength) _answer(280_000, 1, true);
-        if (manner == Manner.ReturnsAtLength) _answer(280_000, 1, false);
+        if (manner == Manner.RevertsAtLength) _answer(200_000, 1, true);
+        if (manner == Manner.ReturnsAtLength) _answer(200_000, 1, false);
         if (manner == Manner.BurnsAllGas) while (true) {}
         if (manner == Manner.ReturnsTwo) _answer(32, 2, false);
         if (manner == Manner.ReturnsAByteLess) _answer(31, 0, false);

@@ -7,7 +7,8 @@ pragma solidity 0.8.37;
 contract ReentrantToken {
     mapping(address owner => uint256) public balanceOf;
     uint256 public attempts;
-    bytes public answer;
+    /// The first word that the call back was answered with: storage is dear, and a list grants only so much gas.
+    bytes32 public answer;
 
     address private _target;
     bytes private _message;
@@ -50,7 +51,7 @@ contract ReentrantToken {
         _target = address(0);
         attempts += 1;
         (bool success, bytes memory returned) = target.call(_message);
-        answer = returned;
+        answer = bytes32(returned);
         require(success || !_insist, "token: call back refused");
     }
 }
