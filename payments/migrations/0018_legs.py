@@ -7,12 +7,16 @@ index `settlement_gas_at_most`, and this trigger are for that release alone: the
 Each step is taken by itself, and once: payments go on, and none waits for one table while another one is held.
 """
 
+from pathlib import Path
+
 import django.db.models.deletion
 from django.db import migrations, models
 from django.db.models import Q
 
 import policy.fields
 
+# From the first leg on: what the release before ends meanwhile is live no more. Installed again after each `migrate`.
+_LEGS_FOLLOW = (Path(__file__).parents[1] / "settling/sql/legs.sql").read_text()
 _WHAT_THE_RELEASE_BEFORE_WRITES = """
     CREATE OR REPLACE FUNCTION payments_make_leg() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -20,7 +24,7 @@ _WHAT_THE_RELEASE_BEFORE_WRITES = """
         SELECT NEW.payment_id, split_part(NEW.tx, '#', 1), payment.agent_id, NEW.chain, NEW.is_void,
                NEW.state IN ('signed', 'broadcast', 'included', 'final'), NEW.most_cost, NEW.cost
           FROM payments_payment AS payment WHERE payment.id = NEW.payment_id
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT (payment_id, tx) DO NOTHING;
         RETURN NULL;
     END $$;
     -- It names an agent, or has found the transaction on the chain; this release names none, and makes legs itself.
@@ -88,7 +92,6 @@ class Migration(migrations.Migration):
             migrations.RunSQL.noop,
         ),
         migrations.RunSQL("ALTER TABLE payments_settlement DROP COLUMN IF EXISTS shared_tx", migrations.RunSQL.noop),
-        migrations.RunSQL("DROP INDEX IF EXISTS settlement_one_live_per_payment", migrations.RunSQL.noop),
         migrations.RunSQL(_TABLE, "DROP TABLE IF EXISTS payments_leg"),
         *(migrations.RunSQL(statement, migrations.RunSQL.noop) for statement in _INDEXES),
         *(
@@ -206,5 +209,6 @@ class Migration(migrations.Migration):
                 ),
             ]
         ),
+        migrations.RunSQL(_LEGS_FOLLOW, migrations.RunSQL.noop),
         migrations.RunSQL(_WHAT_THE_RELEASE_BEFORE_WRITES, _FORGET),
     )

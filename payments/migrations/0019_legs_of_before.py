@@ -16,7 +16,7 @@ MAKE_LEGS = """
         SELECT page.payment_id, split_part(page.tx, '#', 1), payment.agent_id, page.chain, page.is_void,
                page.state IN ('signed', 'broadcast', 'included', 'final'), page.most_cost, page.cost
           FROM page JOIN payments_payment AS payment ON payment.id = page.payment_id
-            ON CONFLICT DO NOTHING
+            ON CONFLICT (payment_id, tx) DO NOTHING
     )
     SELECT max(tx) FROM page
 """
@@ -34,4 +34,8 @@ class Migration(migrations.Migration):
     atomic = False  # payments go on while a long table is read; a run that was interrupted is made again
 
     dependencies = (("payments", "0018_legs"),)
-    operations = (migrations.RunPython(make_legs, migrations.RunPython.noop),)
+    operations = (
+        migrations.RunPython(make_legs, migrations.RunPython.noop),
+        # The legs see to it from here on; until now, it was this index.
+        migrations.RunSQL("DROP INDEX IF EXISTS settlement_one_live_per_payment", migrations.RunSQL.noop),
+    )

@@ -8,18 +8,22 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.migrations import AddIndex, CreateModel
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+from payments.models import Leg
+from tests.payments.reconciling.test_shared_transactions import write_as_the_release_before
 from tests.support.factories import new_name
 from tests.support.last_release import files_of_last_release
+from tests.support.scenes import Scene, transaction_of
 from tests.support.schema import read_schema
 from workshop.localnet.folder import ROOT
 
 # Those before ran on every installation while nothing was paid.
 FIRST = {"ledger": "0003", "payments": "0010"}
+LEGS = [("payments", "0018_legs"), ("payments", "0019_legs_of_before")]
 CONCURRENT = [("ledger", "0004_log_by_result"), ("payments", "0013_read_indexes")]
 
 
@@ -50,6 +54,29 @@ def test_a_build_of_indexes_that_was_interrupted_is_made_again(migration):
             "SELECT count(*) FROM pg_index WHERE indexrelid::regclass::text = ANY(%s) AND indisvalid", [names]
         )
         assert cursor.fetchone() == (len(names),)
+
+
+@pytest.mark.usefixtures("committed")
+def test_what_the_release_before_ends_while_legs_are_made_is_live_no_more():
+    """Its workers go on while this migrates, and before what `migrate` installs at its very end."""
+    payment = Scene().pay()
+    first = transaction_of(payment)
+    executor = MigrationExecutor(connection)
+    for migration in LEGS:
+        executor.recorder.record_unapplied(*migration)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER legs_follow ON payments_settlement")
+
+        MigrationExecutor(connection).migrate([LEGS[0]])
+        cursor.execute("UPDATE payments_settlement SET state = 'expired' WHERE tx = %s", [first.tx])
+        write_as_the_release_before(payment, "0xnew", "signed")
+        MigrationExecutor(connection).migrate([LEGS[1]])
+
+    assert set(Leg.objects.filter(payment=payment).values_list("settlement", "is_live")) == {
+        (first.tx, False), ("0xnew", True)
+    }  # fmt: skip
+    with pytest.raises(IntegrityError):
+        write_as_the_release_before(payment, "0xother", "signed")
 
 
 @pytest.fixture(scope="module")
