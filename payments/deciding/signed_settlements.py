@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from chains.catalogue import alias_of
 from chains.port import SignedTransaction
@@ -93,7 +92,4 @@ def create_settlement(
     transaction.on_commit(count, robust=True)
     settlement = Settlement.objects.create(first_payment_id=row.pop("payment_id"), **row)
     Leg.objects.bulk_create(Leg(settlement_id=leg.pop("tx"), **leg) for leg in legs)
-    if len(legs) > 1:
-        # As in sql/record.sql: the gas money is counted in payments.
-        Relayer.objects.filter(pk=relayer.pk).update(funded_until=F("funded_until") - (len(legs) - 1))
     return settlement

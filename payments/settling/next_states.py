@@ -87,11 +87,12 @@ def _has_succeeded(row: TransactionRow, inclusion: Inclusion, fate: Fate) -> boo
     """Tell whether the chain confirms that a transaction which a node has in a final block did what it was made for.
 
     A nonce that is not used in a final block contradicts that node. Of several payments, those that the transaction has
-    skipped say nothing of it: each is proven by itself before anything is done about it.
+    skipped say nothing of it: each is proven by itself before anything is done about it. So, if it has skipped all, it
+    is enough that its nonce is used in some block: not all nodes keep the state of a final one.
     """
     paid = [leg for leg in row.to_pay if leg.escrow_id not in inclusion.skipped]
     if not paid:
-        return fate.nonce is NonceFate.USED
+        return fate.nonce is NonceFate.USED or (bool(row.to_pay) and fate.nonce is NonceFate.MINED)
     return fate.nonce is not NonceFate.UNUSED and all(fate.payments[leg.escrow_id] is PaymentFate.PAID for leg in paid)
 
 

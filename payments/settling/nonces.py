@@ -44,22 +44,25 @@ _RECORD_FREE = """
 MOST_NONCES_AHEAD = 10_000
 
 
-def assign_nonce(chain: str) -> tuple[Relayer, Submitter]:
+def assign_nonce(chain: str, payments: int = 1) -> tuple[Relayer, Submitter]:
     """Give out the next nonce of an enabled relayer with a short queue, as a payment does. Call in a transaction.
 
-    The relayer may have less gas money than payments need, which leave some for this.
+    It is for a transaction of so many `payments`. For a single one the relayer may have less gas money than new
+    payments need, which leave some for this.
 
     Raises:
         ChainUnavailable: no relayer is free.
     """
     queue_length = F("next_nonce") - F("mined_nonce")
-    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lt=F("funded_until") + reserved_transactions())
+    left = reserved_transactions() if payments == 1 else 0
+    can_pay = Q(funded_until=None, is_funded=True) | Q(next_nonce__lte=F("funded_until") + left - payments)
     free = Relayer.objects.filter(can_pay, chain=chain, is_enabled=True, next_nonce__gte=F("mined_nonce"))
     relayer = free.select_for_update(skip_locked=True, no_key=True).order_by(queue_length, "number").first()
     if relayer is None or relayer.next_nonce is None:
         raise ChainUnavailable("No relayer is free.")
     nonce = relayer.next_nonce
-    Relayer.objects.filter(pk=relayer.pk).update(next_nonce=nonce + 1)
+    # As in sql/record.sql: the gas money is counted in payments.
+    Relayer.objects.filter(pk=relayer.pk).update(next_nonce=nonce + 1, funded_until=F("funded_until") - (payments - 1))
     return relayer, Submitter(relayer.number, relayer.address, nonce)
 
 

@@ -55,7 +55,7 @@ def resolve_unpaid(chain: str, adapter: ChainAdapter) -> int:
     found = [read_unpaid(one) for one in find_unpaid(chain).filter(is_to_be_resolved(finality))[:BATCH_SIZE]]
     to_prove = [one for one in found if finality.time > one.deadline or one.may_be_signed(finality)]
     for one in found:
-        if one not in to_prove:
+        if one.is_abandoned and one not in to_prove:
             with working_on(paymentId=one.payment.pk, agentId=one.payment.agent_id):
                 _try(partial(_void, one.payment, adapter), one.payment)
     return _sign_or_give_back(to_prove, finality, adapter)
@@ -118,8 +118,7 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         (unpaid,) = lock_unpaid([payment]) or (None,)
         if unpaid is None or unpaid.is_void_tried:
             return
-        signed_before = payment.settlements.filter(is_void=False)
-        if not all(adapter.preparer.spends_from_escrow(bytes(row.raw)) for row in signed_before):
+        if not _is_of_this_escrow(payment, adapter):
             # Signed for an earlier escrow, which accepts it until its deadline, whatever is void in this one.
             return
         state = find_signable_chain(payment.chain, moves_money=False)
@@ -127,6 +126,12 @@ def _void(payment: Payment, adapter: ChainAdapter) -> None:
         signed = adapter.nonces.prepare_void(payment.escrow_id, submitter, state.state, local_signer())
         create_settlement(signed, relayer, nonce=submitter.nonce, payments=[payment], is_void=True)
     log.warning("Payment %s was not made and is voided by %s", payment, signed.tx)
+
+
+def _is_of_this_escrow(payment: Payment, adapter: ChainAdapter) -> bool:
+    """Tell whether all that was signed to pay it takes the money from the present escrow."""
+    signed_before = payment.settlements.filter(is_void=False)
+    return all(adapter.preparer.spends_from_escrow(bytes(row.raw)) for row in signed_before)
 
 
 def _sign_each(payments: Sequence[Payment], finality: Finality, adapter: ChainAdapter) -> None:
@@ -139,11 +144,15 @@ def _sign_each(payments: Sequence[Payment], finality: Finality, adapter: ChainAd
 
 def _sign(payments: Sequence[Payment], finality: Finality, adapter: ChainAdapter) -> None:
     with transaction.atomic():
-        unpaid = [one.payment for one in lock_unpaid(payments) if one.may_be_signed(finality)]
+        found = [one for one in lock_unpaid(payments) if one.may_be_signed(finality)]
+        # What was signed for an earlier escrow could be paid there, too, until its deadline.
+        unpaid = [
+            one.payment for one in found if finality.time > one.deadline or _is_of_this_escrow(one.payment, adapter)
+        ]
         if unpaid:
             # By the chain's clock if it is ahead of ours: otherwise it would be late there as soon as it is signed.
             at = max(utc_now(), finality.time)
-            sign_anew(unpaid, adapter, lambda: assign_nonce(unpaid[0].chain), at=at)
+            sign_anew(unpaid, adapter, partial(assign_nonce, unpaid[0].chain), at=at)
 
 
 def _try(act: Callable[[], None], payment: Payment) -> bool:

@@ -51,5 +51,6 @@ BEGIN
                      AND hour <= p_since + interval '25 hours'), 0)
       + COALESCE((SELECT sum(l.most_cost) FROM payments_leg l JOIN payments_settlement s ON s.tx = l.tx
                    WHERE l.agent_id = p_agent AND l.chain = p_chain AND l.cost IS NULL AND l.most_cost IS NOT NULL
+                     AND s.cost IS NULL  -- else the release before has recorded it, which knows no shares
                      AND s.state IN ('signed', 'broadcast', 'included', 'final', 'failed')), 0);
 END $$;

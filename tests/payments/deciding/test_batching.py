@@ -45,10 +45,10 @@ class CountedBatcher(Batcher):
 class Desk:
     """A batcher on a chain whose next preparation can be held, and threads that ask."""
 
-    def __init__(self, threads: ThreadPoolExecutor, most_together: int = 32) -> None:
+    def __init__(self, threads: ThreadPoolExecutor, most_together: int = 32, gather_s: float = 0) -> None:
         self.chain = make_fake_chain(relayers=4)
         self.agent, self.service = make_agent(), make_service_on(self.chain)
-        self.batcher = CountedBatcher(lambda: environment_of(self.chain), most_together)
+        self.batcher = CountedBatcher(lambda: environment_of(self.chain), most_together, gather_s)
         self._threads = threads
         self._first = make_agent()
 
@@ -151,6 +151,42 @@ def test_with_a_most_of_one_each_is_decided_by_itself(threads):
 
     assert len(set(transactions_of([one.result(PATIENCE_S) for one in asked]))) == 5
     check_agent(desk.agent.pk)
+
+
+def test_what_is_to_gather_is_decided_together_as_soon_as_enough_wait(threads):
+    desk = Desk(threads, most_together=3, gather_s=10 * PATIENCE_S)
+    asked = [desk.ask(make_agent()) for _ in range(6)]
+
+    answers = [one.result(PATIENCE_S) for one in asked]
+
+    transactions = transactions_of(answers)
+    assert len(set(transactions[:3])) == len(set(transactions[3:])) == 1
+    assert transactions[0] != transactions[3]
+    assert len({answer.entry.tx for answer in answers}) == 2
+
+
+def test_what_gathers_is_decided_when_the_first_has_waited_long_enough(threads):
+    desk = Desk(threads, gather_s=0.5)
+    asked = [desk.ask(make_agent()) for _ in range(2)]
+
+    answers = [one.result(PATIENCE_S) for one in asked]
+
+    assert len({answer.entry.tx for answer in answers}) == 1
+    wait_until(desk.batcher.is_empty)
+
+
+def test_nobody_who_gathers_waits_for_an_agent_that_somebody_else_holds(threads):
+    desk = Desk(threads, gather_s=0.05)
+    held, other = make_agent(), make_agent()
+    with transaction.atomic():
+        lock_agent(held.pk)
+        waiting = [desk.ask(held), desk.ask(held)]
+        desk.ask(other).result(PATIENCE_S)
+        assert not any(one.done() for one in waiting)
+
+    for one in waiting:
+        one.result(PATIENCE_S)
+    wait_until(desk.batcher.is_empty)
 
 
 def test_requests_of_one_agent_are_decided_in_the_order_in_which_they_came(desk):

@@ -54,6 +54,21 @@ def test_what_it_signs_has_a_leg_that_follows_it_and_learns_its_cost(expired):
     assert (leg.is_live, leg.cost) == (True, 2)
 
 
+def test_what_it_says_this_release_s_transactions_have_cost_counts_for_no_agent_for_ever(scene):
+    payment = scene.pay()
+    assert gas_of(payment) == transaction_of(payment).most_cost
+
+    update("state = 'final', cost = 0.5 WHERE payment_id = %s", payment.pk)
+
+    assert gas_of(payment) == 0
+
+
+def gas_of(payment: Payment) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT payments_gas_since(%s, %s, now() - interval '1 day')", [payment.agent_id, payment.chain])
+        return cursor.fetchone()[0]
+
+
 def test_what_it_finds_made_by_others_is_a_leg_of_the_chains_own_transaction(scene, expired):
     other = scene.pay()
     update("state = 'final' WHERE payment_id = %s", other.pk)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Sum
 from eth_account import Account
 
+from chains.port import ChainUnavailable
 from foundation.kernel.errors import PolicySignerUnavailable
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
@@ -157,6 +159,27 @@ def test_payments_leave_gas_money_for_what_frees_some_where_lines_are_short(db, 
         scene.pay()
 
     assert assign_nonce(scene.chain.name)[1].nonce == 2
+
+
+def test_a_list_that_is_signed_anew_gets_a_relayer_that_can_pay_for_all_of_it(db):
+    scene = Scene(relayers=2)
+    scene.chain.gas_money["relayer-0"] = LINE
+    scene.tend()
+    for _ in range(4):
+        scene.pay()
+
+    # The poor one has the shorter line, for want of gas money.
+    Relayer.objects.filter(chain=scene.chain.name, number=0).update(next_nonce=1, mined_nonce=1, funded_until=3)
+    rich = scene.relayer(1)
+    with transaction.atomic():
+        relayer, submitter = assign_nonce(scene.chain.name, payments=3)
+    assert (relayer.number, submitter.nonce) == (1, rich.next_nonce)
+    assert rich.funded_until is not None
+    assert scene.relayer(1).funded_until == rich.funded_until - 2
+    with transaction.atomic():
+        assert assign_nonce(scene.chain.name)[0].number == 0
+    with pytest.raises(ChainUnavailable), transaction.atomic():
+        assign_nonce(scene.chain.name, payments=10**6)
 
 
 def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):

@@ -156,7 +156,9 @@ def test_nothing_is_signed_again_where_no_payment_would_be_approved(scene, troub
 
     assert (states_of(payment), status_of(payment)) == ([S.BROADCAST], PaymentStatus.APPROVED)
     assert transitions_of(transaction_of(payment))[-1][1] == "broadcast"
-    assert f"{transaction_of(payment).tx} has expired, and is signed again later" in caplog.text
+    assert (
+        f"{transaction_of(payment).tx} has come to nothing, and what it was to pay is signed again later" in caplog.text
+    )
     back_to_normal(scene)
     assert scene.confirm() == 1
     assert states_of(payment) == [S.EXPIRED, S.SIGNED]

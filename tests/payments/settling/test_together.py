@@ -10,7 +10,7 @@ from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
 from tests.support.fake_chain import MOST_COST
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.scenes import HOUR, Scene, state_of, states_of, status_of, transaction_of, transactions_of, void_of
+from tests.support.scenes import HOUR, Scene, state_of, states_of, status_of, transaction_of, void_of
 from tests.support.scripted_chain import outflow_of
 from tests.support.together import pay_together
 
@@ -22,11 +22,6 @@ BLOCKED = "escrow: token refused"
 @pytest.fixture
 def with_nonces(db: None) -> Scene:
     return Scene()
-
-
-@pytest.fixture
-def without_nonces(db: None) -> Scene:
-    return Scene(has_nonces=False)
 
 
 def settle_with(scene: Scene, payments: list[Payment], *skipped: Payment) -> None:
@@ -197,6 +192,31 @@ def test_all_of_them_submitted_by_somebody_else_are_settled_by_that(with_nonces)
         check_agent(one.agent_id)
 
 
+def test_a_list_that_skips_all_ends_where_nodes_keep_no_state_of_the_final_block(with_nonces):
+    scene = with_nonces
+    scene.chain.is_pruned = True
+    payments = pay_together(scene)
+    settle_with(scene, payments, *payments)
+
+    assert [states_of(one) for one in payments] == [[S.FINAL, S.SIGNED]] * 3
+    assert statuses(payments) == [APPROVED] * 3
+    assert len({transaction_of(one).tx for one in payments}) == 3
+
+
+def test_one_that_is_skipped_is_not_signed_for_another_escrow_while_the_first_may_still_pay_it(with_nonces):
+    scene = with_nonces
+    payments = pay_together(scene)
+    of_earlier = bytes(transaction_of(payments[0]).raw)
+    scene.chain.spends_from_escrow = lambda raw: raw != of_earlier
+    settle_with(scene, payments, payments[1])
+    resolve_unpaid(scene.chain.name, scene.chain)
+    assert states_of(payments[1]) == [S.FINAL]
+
+    scene.pass_deadline(payments[1])
+    resolve_unpaid(scene.chain.name, scene.chain)
+    assert states_of(payments[1]) == [S.FINAL, S.SIGNED]
+
+
 # --- Lost -------------------------------------------------------------------------------------------------------------
 def test_those_that_have_expired_are_signed_anew_together(scene):
     payments = pay_together(scene)
@@ -232,44 +252,3 @@ def test_a_list_that_reverts_is_voided_payment_by_payment(with_nonces):
     scene.give_back(*payments)
     assert statuses(payments) == [FAILED] * 3
     all_add_up(scene, payments)
-
-
-def test_without_nonces_those_that_one_of_them_spoilt_are_each_signed_alone(without_nonces):
-    scene = without_nonces
-    payments = pay_together(scene)
-    scene.chain.include(transaction_of(payments[0]), failure="Failed: account is frozen")
-    scene.pass_deadline(payments[0])
-    scene.observe()
-    scene.confirm()
-
-    assert [states_of(one) for one in payments] == [[S.FAILED, S.SIGNED]] * 3
-    assert len({transaction_of(one).tx for one in payments}) == 3
-    for one in payments:
-        check_agent(one.agent_id)
-
-
-def test_without_nonces_one_that_cannot_be_signed_anew_keeps_nobody_waiting(without_nonces, monkeypatch):
-    scene = without_nonces
-    payments = pay_together(scene)
-    refused = payments[1].escrow_id
-    prepare = scene.chain.prepare
-
-    def refuse_one(plan, now):
-        if any(order.escrow_id == refused for order in plan.orders):
-            scene.chain.is_unprepared = True
-        try:
-            return prepare(plan, now)
-        finally:
-            scene.chain.is_unprepared = False
-
-    scene.pass_deadline(payments[0])
-    with monkeypatch.context() as patch:
-        patch.setattr(scene.chain, "prepare", refuse_one)
-        scene.confirm()
-    assert states_of(payments[1]) == [S.BROADCAST]
-    assert [transactions_of(one)[-1].state for one in (payments[0], payments[2])] == [S.SIGNED] * 2
-
-    scene.confirm()
-    assert states_of(payments[1]) == [S.EXPIRED, S.SIGNED]
-    for one in payments:
-        check_agent(one.agent_id)
