@@ -80,12 +80,12 @@ class Escrow(Stage):
             self.fund()
         self.look()
 
-    def _deploy(self, keys, owner):
+    def _deploy(self, keys, owner, cap="USDC=1000"):
         out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch, process(keys, served_as(EVM)):
             patch.setenv("DEPLOYER_KEY", OWNER["DEPLOYER_KEY"])
             call_command(
-                "deploy_escrow", "evm-localnet", owner=owner, daily_cap=["USDC=1000"], stdout=out, stderr=io.StringIO()
+                "deploy_escrow", "evm-localnet", owner=owner, daily_cap=[cap], stdout=out, stderr=io.StringIO()
             )
         return json.loads(out.getvalue().splitlines()[-1])
 

@@ -7,7 +7,7 @@ import pytest
 from eth_account import Account
 
 from foundation.kernel.assets import Asset
-from owner.tests.evm_rotation import OWNER, Escrow
+from owner.tests.evm_rotation import OWNER, Escrow, send
 from owner.tests.rotations import process, status
 from payments.lifecycle import PaymentStatus
 from payments.models import ChainState, Outflow, Withdrawal
@@ -17,7 +17,6 @@ from tests.support.commands import run
 from tests.support.embedded_nodes import deployer_key
 from tests.support.evm_escrow import call, rpc, token
 from tests.support.factories import make_service, new_address
-from tests.support.localnets import EVM
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hurried")]
 
@@ -45,8 +44,8 @@ def held(address: str) -> int:
     return int(rpc("eth_call", {"to": token(Asset.USDC), "data": call("balanceOf(address)", address)}, "latest"), 16)
 
 
-def deploy(escrow: Escrow, owner: str | None = None) -> dict[str, Any]:
-    made: dict[str, Any] = escrow._deploy(escrow.keys, owner or Account.from_key(deployer_key()).address)
+def deploy(escrow: Escrow, owner: str | None = None, cap: str = "USDC=1000") -> dict[str, Any]:
+    made: dict[str, Any] = escrow._deploy(escrow.keys, owner or Account.from_key(deployer_key()).address, cap)
     return made
 
 
@@ -84,13 +83,39 @@ def test_it_waits_for_what_is_in_flight_moves_everything_and_payments_go_on_from
 def test_a_safe_is_given_the_calls_and_the_transfers_are_booked_before_it_makes_them(escrow):
     new = deploy(escrow)
     escrow.work_until_nothing_is_in_flight()
+    booked = Withdrawal.objects.filter(chain=escrow.caip2, cancelled_at=None)
+    assert calls_for_a_safe(escrow, new["escrow"]) == [call("pause()")]
+    assert not booked.exists()
 
-    lines, error = move(escrow, new["escrow"], "--no-wait", environment={"DEPLOYER_KEY": ""})
+    assert send(deployer_key(), escrow.escrow, call("pause()"))
+    taken = call("withdraw(address,address,uint256)", token(Asset.USDC), new["escrow"], 100_000_000)
+    for _ in range(60):
+        escrow.work()
+        if (wanted := calls_for_a_safe(escrow, new["escrow"])) == [taken]:
+            break
+    assert wanted == [taken]
+    assert [(one.amount, one.recipient) for one in booked] == [(100, new["escrow"])]
 
-    assert error is None
-    (batch,) = [json.loads(line) for line in lines if line.startswith("{") and "version" in line]
-    assert [one["data"] for one in batch["transactions"]] == [call("pause()")]
-    assert not Withdrawal.objects.filter(chain=escrow.caip2).exists()
+    # Until it has landed it is the same call, once.
+    assert calls_for_a_safe(escrow, new["escrow"]) == [taken]
+    assert send(deployer_key(), escrow.escrow, taken)
+    assert calls_for_a_safe(escrow, new["escrow"]) == []
+    assert booked.count() == 1
+
+
+def calls_for_a_safe(escrow: Escrow, new: str) -> list[str]:
+    """Run the command without the owner's key; returns the calls that it wants of it."""
+    lines, error = move(escrow, new, "--no-wait", environment={"DEPLOYER_KEY": ""})
+    assert error is None, error
+    batches = [json.loads(line) for line in lines if line.startswith("{") and "version" in line]
+    return [one["data"] for batch in batches for one in batch["transactions"]]
+
+
+def test_an_escrow_that_would_pay_less_is_refused_before_anything_is_done(escrow):
+    _, error = move(escrow, deploy(escrow, cap="USDC=999")["escrow"], "--no-wait")
+
+    assert "Its daily cap for USDC is lower" in str(error)
+    assert ChainState.objects.get(pk=escrow.caip2).stopped_reason == ""
 
 
 def test_an_escrow_of_another_owner_or_none_at_all_is_refused_before_anything_is_done(escrow):
@@ -106,4 +131,3 @@ def test_an_escrow_of_another_owner_or_none_at_all_is_refused_before_anything_is
         assert why in str(error), error
     assert ChainState.objects.get(pk=escrow.caip2).stopped_reason == ""
     assert "rotate_keys" in str(run("move_escrow", "solana-localnet", "--to", new_address())[1])
-    assert EVM.alias == "evm-localnet"

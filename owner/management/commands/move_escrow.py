@@ -44,7 +44,7 @@ class Command(JsonCommand):
         found = {"chain": task.caip2, "from": served.escrow, "to": new}
         _record("escrow.move_begun", task, found)
         try:
-            variables = move(task, new).variables
+            variables = move(task, new)
         except NotDoneYet as error:
             self.stderr.write(f"Not done yet: {error} Run this again.")
             return found | {"done": False, "waitingFor": str(error)}
