@@ -199,6 +199,10 @@ SETTINGS = (
     Setting("DECIDE_TOGETHER", whole_number(most=32), default="32",
         says="How many payment requests one process decides in one transaction, 1 to 32; 1 decides each by itself. See "
         "[Decide together](docs/decisions/decide-together.md)."),
+    Setting("SETTLE_WITHIN_MS", whole_number(least=0, most=1000), default="0",
+        says="For so many milliseconds, at most 1000, payment requests gather in a process before they are decided, or "
+        "until `DECIDE_TOGETHER` wait: more of them share a transaction, and each answer comes so much later. One key "
+        "has at most 16 requests in a process at a time. See [Settle together](docs/decisions/settle-together.md)."),
     # --- What may be set: keys ----------------------------------------------------------------------------------------
     Setting("OIDC_ISSUER", str,
         says="Staff may sign in with this provider of OpenID Connect, too: its `https://` address. The address to "

@@ -119,7 +119,9 @@ def _wait_for(payment_id: str, seconds: int) -> bool:
 @cache
 def payment_batcher() -> Batcher:
     """Give the batcher of this process."""
-    return Batcher(payment_environment, settings.DECIDE_TOGETHER, batch_sessions.use)
+    return Batcher(
+        payment_environment, settings.DECIDE_TOGETHER, settings.SETTLE_WITHIN_MS / 1000, session=batch_sessions.use
+    )
 
 
 def payment_environment() -> Environment:

@@ -3,8 +3,8 @@
 A thread puts its request down and waits until that is decided. Meanwhile it may get a turn: a batch that it decides for
 all, in one transaction. There are two kinds of turns:
 
-- To lead (`_give_lead`): if nobody leads, the first thread takes what waits, never waiting for more to come, and leaves
-  the lead to the first of those who came meanwhile.
+- To lead (`_give_lead`): if nobody leads, the first thread takes what waits, and leaves the lead to the first of those
+  who came meanwhile. It never waits for more to come, unless requests are to gather (`SETTLE_WITHIN_MS`).
 - To wait for an agent that somebody else holds (`_let_wait`): its requests step aside, and the first of their threads
   decides them, while the others go on. So what comes first for an agent in a process is decided first, and an agent
   whom several processes pay for has two to three times the payments per second (docs/decisions/decide-together.md).
@@ -35,6 +35,10 @@ class Batch:
     waits_for: str | None = None
 
 
+# The turn to decide whatever waits.
+LEAD = Batch([])
+
+
 @dataclass(slots=True)
 class Place:
     """A request that is put down. Its thread decides the batches of `turns`; None: the `outcome` is there."""
@@ -58,19 +62,24 @@ class Place:
 class Batcher:
     """Makes the batches of one process. `environment` is asked for each of them.
 
-    Whoever decides one enters `session`, which may give one after the other the same session of the database.
+    Requests gather for so many seconds after the first of them came, or until `most_together` wait: what is decided
+    together settles together. Whoever decides a batch enters `session`, which may give one after the other the same
+    session of the database.
     """
 
     def __init__(
         self,
         environment: Callable[[], Environment],
         most_together: int = MOST_TOGETHER,
+        gather_s: float = 0,
         session: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._environment = environment
         self._most_together = most_together
+        self._gather_s = gather_s
         self._session = session
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
         self._waiting: deque[Place] = deque()
         self._aside: dict[str, list[Place]] = {}
         self._is_led = False
@@ -80,7 +89,7 @@ class Batcher:
         place = Place(request)
         self._join(place)
         for batch in iter(place.turns.get, None):
-            self._decide(batch)
+            self._decide(self._gather() if batch is LEAD else batch)
         if place.outcome is None:
             raise AssertionError("A thread is let go with an outcome.")
         DECISION_SECONDS.observe(time.monotonic() - place.since_s)
@@ -89,8 +98,20 @@ class Batcher:
     def _join(self, place: Place) -> None:
         with self._lock:
             self._put_down(place)
+            self._came.notify()
             if not self._is_led:
                 self._give_lead()
+
+    def _gather(self) -> Batch:
+        """Take what waits, once enough do or the first has waited long enough. Nothing: it has stepped aside."""
+        with self._lock:
+            while self._waiting and len(self._waiting) < self._most_together:
+                rest_s = self._waiting[0].since_s + self._gather_s - time.monotonic()
+                if rest_s <= 0:
+                    break
+                self._came.wait(rest_s)
+            size = min(len(self._waiting), self._most_together)
+            return Batch([self._waiting.popleft() for _ in range(size)])
 
     def _decide(self, batch: Batch) -> None:
         """Decide a batch, let its threads go, and give others their turns, whatever happens."""
@@ -113,6 +134,8 @@ class Batcher:
                     self._give_lead()
 
     def _find_outcomes(self, batch: Batch) -> list[Outcome]:
+        if not batch.places:
+            return []
         wait_s = None
         if batch.waits_for is not None:
             wait_s = LONGEST_WAIT_S - (time.monotonic() - batch.places[0].since_s)
@@ -126,11 +149,9 @@ class Batcher:
 
     def _give_lead(self) -> None:
         """Have the first thread decide what waits, if anything does. Nobody leads yet."""
-        size = min(len(self._waiting), self._most_together)
-        places = [self._waiting.popleft() for _ in range(size)]
-        if places:
+        if self._waiting:
             self._is_led = True
-            places[0].turns.put(Batch(places))
+            self._waiting[0].turns.put(LEAD)
 
     def _let_wait(self, places: Sequence[Place]) -> None:
         """Have requests step aside, with all that wait of their agents; one thread waits for each agent."""
