@@ -33,9 +33,9 @@ class Thief:
         row = transaction_of(payment)
         return self._act("use-nonce", str(row.relayer.number), str(row.nonce))
 
-    def submit(self, calldata: str) -> str:
-        """Submit a call that somebody else had signed, from another relayer."""
-        return self._act("submit", str(HIDEOUT), calldata, escrow())
+    def submit(self, calldata: str, **options: str) -> str:
+        """Submit a call that somebody else had signed, from another relayer; `GAS`: with so much gas."""
+        return self._act("submit", str(HIDEOUT), calldata, escrow(), **options)
 
     def submit_both(self, *calldata: str) -> str:
         """Submit two calls that somebody else had signed by one transaction."""
@@ -51,8 +51,8 @@ class Thief:
             EVM.mine()
         return bool(receipt["status"] == "0x1")
 
-    def _act(self, *arguments: str) -> str:
-        stolen = {**self._stolen, "NODE_URL": settings.CHAINS[EVM.caip2].rpc_urls[0]}
+    def _act(self, *arguments: str, **options: str) -> str:
+        stolen = {**self._stolen, **options, "NODE_URL": settings.CHAINS[EVM.caip2].rpc_urls[0]}
         command = [sys.executable, "-m", "tests.attacks.thief", *arguments]
         done = subprocess.run(command, env=stolen, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@
     STOLEN_KEY=… NODE_URL=… python -m tests.attacks.thief submit - 0x…calldata ESCROW
     STOLEN_KEY=… NODE_URL=… python -m tests.attacks.thief run-code - CONTRACT
 
-Prints the id of the transaction that it sent.
+GAS in the environment is the gas limit. Prints the id of the transaction that it sent.
 """
 
 import os
@@ -17,7 +17,7 @@ import requests
 from eth_account import Account
 from eth_account.hdaccount import key_from_seed
 
-_GAS = 300_000
+_GAS = int(os.environ.get("GAS", "1_000_000"))
 _GWEI = 10**9
 
 

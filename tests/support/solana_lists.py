@@ -2,22 +2,17 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import replace
 
 from solders.pubkey import Pubkey
 from spl.token.instructions import get_associated_token_address
 
 from foundation.kernel.assets import Asset
-from ledger.models import LogEntry
-from payments.api.views import payment_environment
-from payments.deciding.operations import decide_together
 from payments.models import Payment
 from services.models import Service
-from tests.support.factories import make_agent
 from tests.support.invariants import check_agent
 from tests.support.localnets import SOLANA
-from tests.support.payment_requests import make_request
 from tests.support.scenes import transaction_of
+from tests.support.together import pay_services
 
 _NEWEST = {"commitment": "processed", "encoding": "base64"}
 # Where a token account says in which state it is, and the state of a frozen one.
@@ -30,14 +25,7 @@ def make_services(*assets: Asset) -> list[Service]:
 
 def pay_together(services: Sequence[Service], amount: str = "1.25") -> list[Payment]:
     """Have agents of their own pay services, decided together; nothing is sent."""
-    agents = [make_agent(asset=Asset(one.asset)) for one in services]
-    requests = [make_request(agent, service, amount) for agent, service in zip(agents, services, strict=True)]
-    environment = replace(payment_environment(), wake=lambda _: None)
-    payments = []
-    for entry in decide_together(requests, environment, wait_s=None):
-        assert isinstance(entry, LogEntry), entry
-        payments.append(Payment.objects.get(pk=entry.payment_id))
-    return payments
+    return pay_services(SOLANA, services, amount)
 
 
 def open_accounts(*assets: Asset) -> list[Service]:
