@@ -62,7 +62,7 @@ def _parts(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
         few = ["--endpoints=4", "--events=2"] if options.short else []
         yield "webhooks", [f"--rounds={options.rounds}", "--hanging=0", *few]
     if "settlement" in options.only:
-        few = ["--payments=20", "--agents=4", "--x402-connections=4"] if options.short else []
+        few = ["--payments=20", "--agents=4", "--x402-connections=4", "--sustained=1"] if options.short else []
         yield "settlement", [f"--rounds={options.rounds}", "--history=0", *few]
     if "console" in options.only:
         yield (

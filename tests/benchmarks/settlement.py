@@ -4,7 +4,8 @@ All run on the same machine and node in turns, so that the ratios mean something
 pre-signed transactions from as many accounts as there are relayers, in JSON-RPC batches, until all are final; plain
 ERC-20 transfers, and the very calls of the escrow that the product sends, which need twice the gas. The product:
 everything is real (HTTP, policy, co-signing, durable commits, workers and beat as the Procfile starts them), until
-the last payment is `settled`; on this machine it shares the processors with the node. On anvil: x402's facilitator,
+the last payment is `settled`; on this machine it shares the processors with the node. Then payers ask for a while as
+settlement keeps up (`sustained.py`). On anvil: x402's facilitator,
 with as many connections as it is fastest with, and ("alike") with as many as ask the product: see
 `tests/benchmarks/facilitator`.
 
@@ -48,6 +49,9 @@ _FIGURES = {
     "facilitator_alike_per_s": "x402 alike/s",
     "of_facilitator_alike": "of x402 alike",
     "worker_ms": "worker ms/payment",
+    "sustained_per_s": "for a while/s",
+    "waiting_before": "waiting before",
+    "waiting_after": "waiting after",
 }
 
 
@@ -56,6 +60,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-settle", description=__doc__)
     parser.add_argument("--payments", type=int, default=1000, help="Payments of one measurement (default: 1000).")
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
+    parser.add_argument(
+        "--sustained", type=float, default=60, help="Seconds for which payers ask as settlement keeps up (default: 60)."
+    )
     parser.add_argument("--agents", type=int, default=100, help="Agents that pay (default: 100).")
     parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
     parser.add_argument(
@@ -81,6 +88,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             facilitators,
             payments=options.payments,
             rounds=options.rounds,
+            sustained=options.sustained,
             agents=options.agents,
             connections=options.connections,
             history=options.history,
@@ -94,6 +102,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         "settled_of_raw": _figure(fresh["of_pays"], ""),
         "worker_ms": _figure(fresh["worker_ms"], "ms"),
         "settled_per_s": _figure(fresh["settled_per_s"], "/s"),
+        "sustained_per_s": _figure(fresh["sustained_per_s"], "/s"),
         "settlement": {"node": options.node, **found},
     }
 
@@ -123,6 +132,7 @@ def measure(
     *,
     payments: int = 1000,
     rounds: int = 3,
+    sustained: float = 60,
     agents: int = 100,
     connections: int = 4,
     history: int = 0,
@@ -137,6 +147,7 @@ def measure(
     from services.models import Service
     from tests.benchmarks.raw import RawSenders
     from tests.benchmarks.seed import seed, write_history
+    from tests.benchmarks.sustained import sustain
     from tests.benchmarks.workers import Workers
     from tests.support.servers import Servers
 
@@ -157,7 +168,11 @@ def measure(
                 before = Payment.objects.filter(status="settled").count()
                 pay = partial(_pay, port, cast, workers, payments, connections)
                 settle = partial(_settle, facilitators, payments, connections)
-                turns = [_take_turns(payments, raw, settle, pay) for _ in range(rounds)]
+                turns = [
+                    _take_turns(payments, raw, settle, pay)
+                    | sustain(port, cast, connections=connections, seconds=sustained)
+                    for _ in range(rounds)
+                ]
             found.append({"settled_before": before, **_summarise(turns)})
             _show(found[-1])
     return {"payments": payments, "rounds": rounds, "connections": connections, "by_settled_before": found}
