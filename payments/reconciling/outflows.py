@@ -8,13 +8,15 @@ owner's. It is recorded for people to look at, and nothing is signed on the chai
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from chains.port import EscrowSearch, OutflowEvent
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Leg, Outflow, Payment, Relayer, Settlement
+from payments.models import Outflow, Payment, Settlement
+from payments.reconciling.foreign_transactions import find_or_record_settlement
 from payments.reconciling.ledger_view import Event, LedgerView, leave_out_known, read_ledger_view
 from payments.settling.chain_switch import stop_signing_on
 from payments.settling.state_changes import StateChange
@@ -95,8 +97,11 @@ def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[
         elif (payment := ledger.payments[one.escrow_id]).pk not in ledger.paid_by:
             ledger.paid_by[payment.pk] = one.tx
             paid.setdefault(one.tx, []).append((one, payment))
+    expected = {row.tx: row for row in ledger.rows if row.tx in paid and _is_expected(row, paid[row.tx], ledger.rows)}
+    # Nearly all are: ended together.
+    settle([_end(row, paid.pop(tx)) for tx, row in expected.items()])
     for tx, made in paid.items():
-        state = _find_or_create_settlement(tx, made, ledger.rows)
+        state = find_or_record_settlement(tx, made, ledger.rows)
         if state == SettlementState.FINAL or may_follow(state, SettlementState.FINAL):
             settle([_finalise(tx, made, ledger.rows)])
         else:
@@ -104,49 +109,19 @@ def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[
     return unknown
 
 
-def _find_or_create_settlement(
-    tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
-) -> SettlementState:
-    """Find the transaction that has made payments, or record it, with a leg for each of them; returns its state.
-
-    It may be recorded for another purpose: a relayer's account can run code (EIP-7702), so that its key alone makes one
-    transaction of several payments.
-    """
-    payments = [payment for _, payment in made]
-    known = {leg.payment_id for row in rows if row.tx == tx and row.pays for leg in row.legs}
-    settlement, _ = Settlement.objects.get_or_create(pk=tx, defaults=_found(payments[0], rows))
-    for payment in payments:
-        if payment.pk not in known:
-            if payment.authorizer is None:
-                message = "%s is paid by the unknown transaction %s: find out who has the relayer's key"
-                log.critical(message, payment.pk, tx, extra={"paymentId": payment.pk})
-            leg = {"agent_id": payment.agent_id, "chain": payment.chain, "is_live": False}
-            Leg.objects.get_or_create(payment=payment, settlement=settlement, defaults=leg)
-    return SettlementState(settlement.state)
+def _is_expected(
+    row: TransactionRow, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
+) -> bool:
+    """Tell whether an open transaction has paid all that it is to pay, and no other open one is to pay any of that."""
+    ids = {payment.pk for _, payment in made}
+    rivals = [one for one in rows if one.tx != row.tx and one.state in OPEN_STATES]
+    is_alone = not any(leg.payment_id in ids for one in rivals for leg in one.to_pay)
+    return row.state in OPEN_STATES and {leg.payment_id for leg in row.to_pay} == ids and is_alone
 
 
-def _found(payment: Payment, rows: Sequence[TransactionRow]) -> dict[str, Any]:
-    """Describe a transaction that others have submitted, by the first of its payments."""
-    now = utc_now()
-    return {
-        "first_payment": payment,
-        "chain": payment.chain,
-        "relayer": _find_relayer(payment, rows),
-        "nonce": None,
-        "raw": b"",
-        "state": SettlementState.REPLACED,
-        "reason": "Found in the history of the escrow.",
-        "created_at": now,
-        "changed_at": now,
-    }
-
-
-def _find_relayer(payment: Payment, rows: Sequence[TransactionRow]) -> Relayer:
-    """Name a relayer for a transaction that others have made: that of ours before it, or else any of the chain."""
-    own = [row for row in rows if any(leg.payment_id == payment.pk for leg in row.legs)]
-    if own:
-        return Relayer.objects.get(pk=max(own, key=lambda row: row.changed_at).relayer_id)
-    return Relayer.objects.filter(chain=payment.chain).order_by("number")[0]
+def _end(row: TransactionRow, made: Sequence[tuple[OutflowEvent, Payment]]) -> StateChange:
+    event, _ = made[0]
+    return StateChange(row, SettlementState.FINAL, block_number=event.block_number, block_hash=event.block_hash)
 
 
 def _finalise(tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]) -> StateChange:
@@ -154,7 +129,7 @@ def _finalise(tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Seque
 
     An open transaction that has no payment left ends with it.
     """
-    ids, (event, _) = {payment.pk for _, payment in made}, made[0]
+    ids = {payment.pk for _, payment in made}
     for other in rows:
         left = [leg for leg in other.to_pay if leg.payment_id in ids]
         if other.tx == tx or other.state not in OPEN_STATES or not left:
@@ -169,9 +144,7 @@ def _finalise(tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Seque
     others = [leg for leg in before.to_pay if leg.payment_id not in ids and leg.status == PaymentStatus.APPROVED]
     is_new = row.state != SettlementState.FINAL
     skipped = {leg.escrow_id: "The escrow has not paid it with the others." for leg in others} if is_new else {}
-    return StateChange(
-        row, SettlementState.FINAL, block_number=event.block_number, block_hash=event.block_hash, skipped=skipped
-    )
+    return replace(_end(row, made), skipped=skipped)
 
 
 def _failure_reason(payment: Payment) -> str:
