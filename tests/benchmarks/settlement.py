@@ -36,6 +36,8 @@ _POLL_S = 0.1
 _PATIENCE_S = 600
 _WARM_UP = 200
 _BLOCKS = 8
+# It answers when a payment is in a block, so that its rate soon stays as it is.
+_MOST_FACILITATED = 1000
 # Nodes keep 16 transactions of each sender: with the default of 16 relayers, that would be what is measured.
 _RELAYERS = "32"
 _FIGURES = {
@@ -58,13 +60,13 @@ _FIGURES = {
 def main() -> None:
     """Read what to measure, and measure it in an installation of its own."""
     parser = argparse.ArgumentParser(prog="make bench-settle", description=__doc__)
-    parser.add_argument("--payments", type=int, default=1000, help="Payments of one measurement (default: 1000).")
+    parser.add_argument("--payments", type=int, default=3000, help="Payments of one measurement (default: 3000).")
     parser.add_argument("--rounds", type=int, default=3, help="Turns that each side has (default: 3).")
     parser.add_argument(
         "--sustained", type=float, default=60, help="Seconds for which payers ask as settlement keeps up (default: 60)."
     )
     parser.add_argument("--agents", type=int, default=100, help="Agents that pay (default: 100).")
-    parser.add_argument("--connections", type=int, default=4, help="Connections that they share (default: 4).")
+    parser.add_argument("--connections", type=int, default=32, help="Connections that they share (default: 32).")
     parser.add_argument(
         "--x402-connections",
         type=int,
@@ -130,11 +132,11 @@ def _figure(found: dict[str, float], unit: str) -> dict[str, Any]:
 def measure(
     facilitators: "Facilitators | None" = None,
     *,
-    payments: int = 1000,
+    payments: int = 3000,
     rounds: int = 3,
     sustained: float = 60,
     agents: int = 100,
-    connections: int = 4,
+    connections: int = 32,
     history: int = 0,
 ) -> dict[str, Any]:
     """Measure in this installation, and return each figure's median, lowest and highest, by what was settled before.
@@ -213,10 +215,10 @@ def _settle(facilitators: "Facilitators | None", count: int, connections: int) -
     """Let x402's facilitator settle, if it is there; return payments per second."""
     if facilitators is None:
         return {}
-    # With few connections every block takes as many payments: a few blocks tell.
+    # Every block takes as many payments as there are connections: a few blocks tell.
     few = min(count, connections * _BLOCKS)
     return {
-        "facilitator": facilitators.time_settlements(count),
+        "facilitator": facilitators.time_settlements(min(count, _MOST_FACILITATED)),
         "facilitator_alike": facilitators.time_settlements(few, connections),
     }
 
