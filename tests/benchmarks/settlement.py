@@ -86,7 +86,7 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         facilitators = _start_facilitators(stack, options) if options.node == ANVIL else None
-        found = measure(
+        found = _measure_or_say_why(
             facilitators,
             payments=options.payments,
             rounds=options.rounds,
@@ -107,6 +107,17 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         "sustained_per_s": _figure(fresh["sustained_per_s"], "/s"),
         "settlement": {"node": options.node, **found},
     }
+
+
+def _measure_or_say_why(*arguments: Any, **options: Any) -> dict[str, Any]:
+    """Call `measure`; if signing was stopped meanwhile, say why."""
+    from payments.models import ChainState
+
+    try:
+        return measure(*arguments, **options)
+    except RuntimeError as error:
+        reasons = ChainState.objects.exclude(stopped_reason="").values_list("stopped_reason", flat=True)
+        raise RuntimeError(" ".join([str(error), *reasons])) from error
 
 
 def _start_facilitators(stack: ExitStack, options: argparse.Namespace) -> "Facilitators | None":
