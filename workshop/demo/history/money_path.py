@@ -4,7 +4,7 @@ What they depend on besides is as it was then only inside a transaction, so that
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -43,9 +43,9 @@ class _PastPreparer:
     def escrow_id(self, _payment_id: str, key_hash: bytes) -> str:
         return f"0x{key_hash.hex()}"
 
-    def divide(self, plan: TransactionPlan) -> list[list[PaymentPlan]]:
+    def divide(self, payments: Sequence[PaymentPlan], _state: Mapping[str, Any]) -> list[list[PaymentPlan]]:
         # A payment that failed has a transaction of its own.
-        return [[one] for one in plan.payments]
+        return [[one] for one in payments]
 
     def rehearse(self, _plan: TransactionPlan) -> Decimal:
         return Decimal(0)
