@@ -7,7 +7,8 @@ owner's. It is recorded for people to look at, and nothing is signed on the chai
 """
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,9 +98,9 @@ def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[
         elif (payment := ledger.payments[one.escrow_id]).pk not in ledger.paid_by:
             ledger.paid_by[payment.pk] = one.tx
             paid.setdefault(one.tx, []).append((one, payment))
-    expected = {row.tx: row for row in ledger.rows if row.tx in paid and _is_expected(row, paid[row.tx], ledger.rows)}
-    # Nearly all are: ended together.
-    settle([_end(row, paid.pop(tx)) for tx, row in expected.items()])
+    # Nearly all are expected: ended together.
+    expected = _find_expected(paid, ledger.rows)
+    settle([_end(row, paid.pop(row.tx)) for row in expected])
     for tx, made in paid.items():
         state = find_or_record_settlement(tx, made, ledger.rows)
         if state == SettlementState.FINAL or may_follow(state, SettlementState.FINAL):
@@ -109,14 +110,20 @@ def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[
     return unknown
 
 
-def _is_expected(
-    row: TransactionRow, made: Sequence[tuple[OutflowEvent, Payment]], rows: Sequence[TransactionRow]
-) -> bool:
-    """Tell whether an open transaction has paid all that it is to pay, and no other open one is to pay any of that."""
-    ids = {payment.pk for _, payment in made}
-    rivals = [one for one in rows if one.tx != row.tx and one.state in OPEN_STATES]
-    is_alone = not any(leg.payment_id in ids for one in rivals for leg in one.to_pay)
-    return row.state in OPEN_STATES and {leg.payment_id for leg in row.to_pay} == ids and is_alone
+def _find_expected(
+    paid: Mapping[str, Sequence[tuple[OutflowEvent, Payment]]], rows: Sequence[TransactionRow]
+) -> list[TransactionRow]:
+    """Find the open transactions that have paid all that they are to pay, of which no other open one is to pay any."""
+    to_pay = {row.tx: {leg.payment_id for leg in row.to_pay} for row in rows if row.state in OPEN_STATES}
+    claims = Counter(payment_id for ids in to_pay.values() for payment_id in ids)
+    made = {tx: {payment.pk for _, payment in those} for tx, those in paid.items()}
+    return [
+        row
+        for row in rows
+        if row.tx in made
+        and made[row.tx] == to_pay.get(row.tx)
+        and all(claims[payment_id] == 1 for payment_id in made[row.tx])
+    ]
 
 
 def _end(row: TransactionRow, made: Sequence[tuple[OutflowEvent, Payment]]) -> StateChange:

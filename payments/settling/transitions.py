@@ -66,6 +66,8 @@ def settle(wanted: Sequence[StateChange], now: datetime | None = None) -> int:
     now = now or utc_now()
     with transaction.atomic():
         won = change_states(wanted, now)
+        if not won:
+            return 0
         paid = {leg.payment_id: (one.settlement, leg) for one in won for leg in one.paid}
         for row, leg in paid.values():
             if row.state == SettlementState.EXPIRED:  # as it was read

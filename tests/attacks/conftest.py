@@ -12,7 +12,7 @@ from eth_account.hdaccount import key_from_seed
 from chains.evm.eip1559 import read_call
 from foundation.environment.keys import held_key
 from payments.models import ChainState, Outflow, Payment
-from tests.payments.conftest import localnet, real  # noqa: F401 - fixtures
+from tests.payments.conftest import localnet, payee, real  # noqa: F401 - fixtures
 from tests.support.evm_escrow import as_owner, escrow
 from tests.support.localnets import EVM
 from tests.support.scenes import transaction_of
@@ -106,6 +106,16 @@ def _give_gas(giver, address: str) -> None:
     tx = EVM.rpc("eth_sendRawTransaction", "0x" + signed.raw_transaction.hex())
     while EVM.rpc("eth_getTransactionReceipt", tx) is None:
         EVM.mine()
+
+
+def follow_until_final(tx: str) -> None:
+    """Let the block that has a transaction be final, and the product notice it."""
+    while (number := EVM.find_block(tx)) is None:
+        EVM.mine()
+    while EVM.adapter.follower.find_finality().block_number < number:
+        EVM.mine()
+    EVM.send()
+    EVM.follow()
 
 
 def calldata_of(raw: bytes) -> str:

@@ -12,7 +12,7 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from policy.models import Agent
-from tests.attacks.conftest import seen_of
+from tests.attacks.conftest import follow_until_final, seen_of
 from tests.support.evm_escrow import daily_cap, escrow, rpc
 from tests.support.invariants import check_agent
 from tests.support.local_chain import Localnet
@@ -66,14 +66,10 @@ def have_their_money(payments: Iterable[Payment]) -> bool:
     return len(set(balances)) == 1
 
 
-def follow_until_final(tx: str) -> None:
-    """Let the block that has a transaction be final, and the product notice it."""
-    while (number := EVM.find_block(tx)) is None:
-        EVM.mine()
-    while EVM.adapter.follower.find_finality().block_number < number:
-        EVM.mine()
-    EVM.send()
-    EVM.follow()
+def are_paid_once(payments: Sequence[Payment]) -> bool:
+    """Tell whether each is settled, its payee has its money once, and its agent has paid it."""
+    is_paid = (statuses(payments), received(payments)) == ([SETTLED] * len(payments), [UNIT] * len(payments))
+    return is_paid and have_their_money(payments)
 
 
 def submit_again(thief, *seen: str) -> None:
@@ -103,9 +99,8 @@ def test_a_list_that_the_thief_submits_is_settled_by_that_once(payments, thief, 
     submit_again(thief, seen, seen)
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
+    assert are_paid_once(payments)
     assert [transactions_of(one)[-1].tx for one in payments] == [tx] * 3
-    assert have_their_money(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -119,8 +114,7 @@ def test_a_list_whose_nonce_was_stolen_is_not_given_back_while_the_thief_can_pay
     EVM.drain()
     submit_again(thief, seen)
     EVM.drain()
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
-    assert have_their_money(payments)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -151,8 +145,7 @@ def test_a_list_that_was_withheld_past_its_deadline_is_signed_anew_and_paid_once
     submit_again(thief, old, newer)
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
-    assert have_their_money(payments)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -167,7 +160,7 @@ def test_the_thief_changes_neither_the_order_of_a_list_nor_what_is_in_it(payment
     assert tried == [False] * 9
     assert received(payments) == [0] * 3
     EVM.drain()
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -181,7 +174,7 @@ def test_the_thief_has_nothing_skipped_by_too_little_gas(payments, thief, is_unt
         assert received(payments) == [0] * 3
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
+    assert are_paid_once(payments)
     assert all(len(transactions_of(one)) == 1 for one in payments)
     assert is_untroubled(LOCALNET)
 
@@ -204,8 +197,7 @@ def test_one_that_was_skipped_is_paid_once_whether_by_its_list_or_alone(payments
     submit_again(thief, seen, newer)
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
-    assert have_their_money(payments)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -222,8 +214,7 @@ def test_one_that_the_thief_pays_before_its_list_is_paid_by_neither_again(paymen
     submit_again(thief, seen)
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
-    assert have_their_money(payments)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -239,8 +230,7 @@ def test_a_list_whose_block_vanishes_is_paid_once_whoever_submits_it_then(paymen
     submit_again(thief, seen)
     EVM.drain()
 
-    assert (statuses(payments), received(payments)) == ([SETTLED] * 3, [UNIT] * 3)
-    assert have_their_money(payments)
+    assert are_paid_once(payments)
     assert is_untroubled(LOCALNET)
 
 
@@ -250,6 +240,6 @@ def test_two_lists_that_the_thief_submits_by_one_transaction_are_each_settled_on
     assert thief.include(tx := thief.submit_both(seen_of(payments[0]), seen_of(others[0])))
     EVM.drain()
 
-    assert (statuses(payments + others), received(payments + others)) == ([SETTLED] * 6, [UNIT] * 6)
+    assert are_paid_once(payments + others)
     assert {transactions_of(one)[-1].tx for one in payments + others} == {tx}
     assert is_untroubled(LOCALNET)

@@ -9,7 +9,7 @@ from foundation.kernel.times import utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment
 from policy.models import Agent
-from tests.attacks.conftest import seen_of
+from tests.attacks.conftest import follow_until_final, seen_of
 from tests.payments.conftest import LIMIT
 from tests.support.evm_escrow import paused_escrow
 from tests.support.local_chain import Localnet
@@ -32,16 +32,6 @@ def has(payment: Payment) -> int:
 
 def balance_of(payment: Payment) -> int:
     return int(Agent.objects.get(pk=payment.agent_id).balance)
-
-
-def follow_until_final(tx: str) -> None:
-    """Let the block that has a transaction be final, and the product notice it."""
-    while (number := EVM.find_block(tx)) is None:
-        EVM.mine()
-    while EVM.adapter.follower.find_finality().block_number < number:
-        EVM.mine()
-    EVM.send()
-    EVM.follow()
 
 
 # --- Hole 1: a payment that failed can still be paid ------------------------------------------------------------------

@@ -14,7 +14,7 @@ from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment
 from policy.models import Agent
-from tests.payments.settling.test_closing_payees import UNITS, Payee, payee  # noqa: F401 - a fixture
+from tests.support.closing_payee import UNITS
 from tests.support.ed25519 import sign_otherwise
 from tests.support.invariants import check_agent
 from tests.support.localnets import SOLANA
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("committed")
 
 
 @pytest.fixture
-def shared(payee) -> list[Payment]:  # noqa: F811
+def shared(payee) -> list[Payment]:
     """Three payments of one transaction that can be made if the last one's payee has an account, which it closed."""
     assert payee.ask_for_payment()
     payee.settle_payments()
@@ -78,7 +78,7 @@ def alter(sent: VersionedTransaction, order: list[int]) -> VersionedTransaction:
     return VersionedTransaction.populate(made, [signature, sent.signatures[1]])
 
 
-def test_a_payment_that_failed_is_not_given_back_before_what_was_signed_has_expired(payee, is_untroubled):  # noqa: F811
+def test_a_payment_that_failed_is_not_given_back_before_what_was_signed_has_expired(payee, is_untroubled):
     assert payee.ask_for_payment()
     payee.settle_payments()
     SOLANA.observe()
@@ -107,7 +107,7 @@ def test_a_payment_that_failed_is_not_given_back_before_what_was_signed_has_expi
 
 def test_a_list_that_failed_is_not_signed_again_before_it_has_expired_and_each_is_paid_once(
     shared,
-    payee,  # noqa: F811
+    payee,
     is_untroubled,
 ):
     SOLANA.include(shared[0])
@@ -135,7 +135,7 @@ def test_a_list_that_failed_is_not_signed_again_before_it_has_expired_and_each_i
 
 def test_the_others_of_a_list_that_one_spoilt_are_paid_once_and_the_thief_has_nothing_to_send(
     shared,
-    payee,  # noqa: F811
+    payee,
     is_untroubled,
 ):
     old = VersionedTransaction.from_bytes(bytes(transaction_of(shared[0]).raw))
@@ -154,7 +154,7 @@ def test_the_others_of_a_list_that_one_spoilt_are_paid_once_and_the_thief_has_no
 
 
 @pytest.mark.parametrize("order", [[2, 1, 0], [0], [0, 0]], ids=["another order", "one alone", "one twice"])
-def test_the_thief_changes_neither_the_order_of_a_list_nor_what_is_in_it(shared, payee, order):  # noqa: F811
+def test_the_thief_changes_neither_the_order_of_a_list_nor_what_is_in_it(shared, payee, order):
     payee.open()
     sent = VersionedTransaction.from_bytes(bytes(transaction_of(shared[0]).raw))
 

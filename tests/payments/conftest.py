@@ -11,12 +11,13 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer
 from policy.models import Agent
+from tests.support.closing_payee import Payee
 from tests.support.factories import make_agent, seen_by
 from tests.support.fake_nodes import Node, open_nodes
 from tests.support.fake_solana_nodes import Truth
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.local_chain import Localnet
-from tests.support.localnets import LOCALNETS
+from tests.support.localnets import LOCALNETS, SOLANA
 from tests.support.payment_requests import make_request
 from tests.support.scenes import Scene
 
@@ -87,3 +88,14 @@ def real(committed: None, localnet: Localnet) -> Iterator[PayOnChain]:
     check_nonces(localnet.caip2)
     for agent in agents.values():
         check_agent(agent.id)
+
+
+@pytest.fixture(params=[Asset.USDC, Asset.PYUSD])
+def payee(committed: None, request: pytest.FixtureRequest) -> Iterator[Payee]:
+    """A payee on the embedded Solana chain, of one token after the other, that opens and closes its account."""
+    SOLANA.drain()
+    payee = Payee(request.param)
+    yield payee
+    # Nothing that cannot be paid is left to others.
+    payee.open()
+    SOLANA.drain()

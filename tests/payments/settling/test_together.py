@@ -6,11 +6,22 @@ from ledger.models import LogEntry
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Leg, Payment, Settlement
 from payments.payment_states import find_payment
+from payments.reconciling.escrow_history import search_history
 from payments.settling.unpaid import resolve_unpaid
 from services.models import WebhookEvent
 from tests.support.fake_chain import MOST_COST
 from tests.support.invariants import check_agent, check_nonces
-from tests.support.scenes import HOUR, Scene, state_of, states_of, status_of, transaction_of, void_of
+from tests.support.scenes import (
+    HOUR,
+    Scene,
+    state_of,
+    states_of,
+    status_of,
+    transaction_of,
+    transactions_of,
+    transitions_of,
+    void_of,
+)
 from tests.support.scripted_chain import outflow_of
 from tests.support.together import pay_together
 
@@ -190,6 +201,26 @@ def test_all_of_them_submitted_by_somebody_else_are_settled_by_that(with_nonces)
     assert Settlement.objects.get(pk=own.pk).state == S.REPLACED
     for one in payments:
         check_agent(one.agent_id)
+
+
+def test_lists_that_the_history_shows_before_the_nodes_do_end_with_what_they_have_paid(with_nonces):
+    scene = with_nonces
+    whole, other, partly = (pay_together(scene, count) for count in (2, 3, 2))
+    block = scene.chain.finality.block_number + 1
+    for index, one in enumerate([*whole, *other, partly[0]]):
+        scene.chain.paid.add(one.escrow_id)
+        scene.chain.outflows.append(outflow_of(one, transaction_of(one).tx, block, log_index=index))
+    scene.chain.finalise(block)
+    search_history(scene.chain.name, scene.chain)
+
+    assert statuses([*whole, *other, *partly]) == [*[PAID] * 6, APPROVED]
+    for one in (whole, other, partly):
+        row = transactions_of(one[0])[-1]
+        assert (row.state, row.block_number) == (S.FINAL, block)
+        assert [new for _, new, _ in transitions_of(row)].count(S.FINAL) == 1
+    assert Leg.objects.get(payment=partly[1]).skipped
+    for payment in [*whole, *other, *partly]:
+        check_agent(payment.agent_id)
 
 
 def test_a_list_that_skips_all_ends_where_nodes_keep_no_state_of_the_final_block(with_nonces):

@@ -9,8 +9,8 @@ from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Leg, Payment, Settlement
 from payments.settling.transaction_costs import read_costs
-from tests.payments.settling.test_closing_payees import Payee
 from tests.payments.settling.test_settlement import let_expire
+from tests.support.closing_payee import Payee
 from tests.support.localnets import SOLANA
 from tests.support.scenes import states_of, status_of, transaction_of
 from tests.support.solana_groups import MOST_OF_SOL, MOST_TO_ACCOUNTS, MOST_TO_NEW_PAYEES
