@@ -1,7 +1,10 @@
 """Where processes are killed: named points, each reached before the signal is sent."""
 
+import random
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from django.db import connection
 
@@ -15,29 +18,14 @@ from tests.crash.rules import Hold
 from tests.crash.world import LET_GO, Network, World
 from tests.services.webhooks.behaviours import Exchange, answers
 
+_TRIES = 10
+
 
 def web_under_load(world: World) -> str:
     victim = world.some_web()
     world.wait_for_approvals(1)
     world.crash(victim)
     return f"{victim} killed"
-
-
-def web_after_commit_before_broadcast(world: World) -> str:
-    victim = world.some_web()
-    network = world.chance.choice(list(world.networks.values()))
-    agent = network.agents[0]
-    world.house.wait_for_webs()
-    wait_until_observed(world, network)
-    with world.frozen_workers():
-        request = world.clients.pay(agent, world.chance, [world.house.url(victim)])
-        if request.answers[-1][0] != APPROVED:
-            raise RuntimeError(f"A payment that can be afforded was not approved: {request.answers[-1]}")
-        row = Settlement.objects.get(payments=request.payment_id)
-        if (row.state, row.offered_at) != (SettlementState.SIGNED, None):
-            raise RuntimeError(f"{row.tx} was broadcast while the workers were stopped.")
-        world.crash(victim)
-    return f"{victim} answered 201 and was killed; nothing had been sent"
 
 
 def web_in_the_middle_of_recording(world: World) -> str:
@@ -117,6 +105,34 @@ def worker_asking(find: Callable[[Asking], Sequence[str]], what: str, *, is_befo
     return kill
 
 
+def web_after_commit_before_broadcast(world: World, network: Network) -> str:
+    """Kill the web server that has answered two payments of one transaction, which nobody has sent."""
+    victim = world.some_web()
+    world.house.wait_for_webs()
+    wait_until_observed(world, network)
+    with world.frozen_workers():
+        row = _pay_together(world, network, world.house.url(victim))
+        if (row.state, row.offered_at) != (SettlementState.SIGNED, None):
+            raise RuntimeError(f"{row.tx} was broadcast while the workers were stopped.")
+        world.crash(victim)
+    return f"{victim} answered 201 for {row.legs.count()} payments of {row.tx} and was killed; nothing had been sent"
+
+
+def _pay_together(world: World, network: Network, url: str) -> Settlement:
+    """Have two agents pay at once until they share a transaction; not if another server is busy with one of them."""
+    payers = network.agents[:2]
+    for _ in range(_TRIES):
+        chances = [random.Random(world.chance.getrandbits(64)) for _ in payers]
+        with ThreadPoolExecutor(len(payers)) as pool:
+            requests = [*pool.map(partial(world.clients.pay, urls=[url]), payers, chances)]
+        if any(request.answers[-1][0] != APPROVED for request in requests):
+            raise RuntimeError(f"What can be afforded was not approved: {[one.answers[-1] for one in requests]}")
+        rows = Settlement.objects.filter(payments__in=[one.payment_id for one in requests]).distinct()
+        if len(rows) == 1:
+            return rows[0]
+    raise RuntimeError(f"None of {_TRIES} pairs of payments shared a transaction.")
+
+
 def worker_overtaken(world: World, network: Network) -> str:
     """Hold one worker in the middle of confirming until the other has done the same work, then let it go on."""
     localnet = network.localnet
@@ -143,7 +159,6 @@ def node(world: World, network: Network) -> str:
 
 KILL_POINTS: dict[str, Fault] = {
     "web: under load": web_under_load,
-    "web: after commit, before broadcast": web_after_commit_before_broadcast,
     "web: in the middle of recording": web_in_the_middle_of_recording,
     "web: during commit, answer lost": web_during_commit,
     "worker: recording a broadcast": worker_recording_a_broadcast,
@@ -155,6 +170,7 @@ KILL_POINTS: dict[str, Fault] = {
     "database": database,
 }
 CHAIN_KILL_POINTS: dict[str, ChainFault] = {
+    "web: after commit of a list, before broadcast": web_after_commit_before_broadcast,
     "worker: before broadcast": worker_asking(
         lambda asking: asking.send, "when it was noted as offered, and never sent", is_before=True
     ),

@@ -29,6 +29,8 @@ class CrashHouse(House):
             "HTTPS": "false",
             "ALLOWED_HOSTS": "127.0.0.1",
             "WEB_CONCURRENCY": "1",
+            # So few payments a second would hardly share transactions.
+            "SETTLE_WITHIN_MS": "150",
             "WORKER_CONCURRENCY": "2",
             "WEBHOOK_CONCURRENCY": "2",
         }

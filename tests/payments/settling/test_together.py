@@ -214,8 +214,8 @@ def test_lists_that_the_history_shows_before_the_nodes_do_end_with_what_they_hav
     search_history(scene.chain.name, scene.chain)
 
     assert statuses([*whole, *other, *partly]) == [*[PAID] * 6, APPROVED]
-    for one in (whole, other, partly):
-        row = transactions_of(one[0])[-1]
+    for first in (whole[0], other[0], partly[0]):
+        row = transactions_of(first)[-1]
         assert (row.state, row.block_number) == (S.FINAL, block)
         assert [new for _, new, _ in transitions_of(row)].count(S.FINAL) == 1
     assert Leg.objects.get(payment=partly[1]).skipped
