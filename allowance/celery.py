@@ -14,16 +14,19 @@ from celery.signals import (
     heartbeat_sent,
     setup_logging,
     task_postrun,
+    task_prerun,
     worker_init,
     worker_process_init,
     worker_process_shutdown,
     worker_ready,
 )
 from django.conf import settings
+from django.db import connections
 from kombu.transport import TRANSPORT_ALIASES
 
 from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.broker import TRANSPORTS
+from foundation.database_sessions import close_ended_sessions
 from foundation.environment.process_types import ProcessType, types_of_queues
 from foundation.heartbeats import beat
 from foundation.reporting import start_reporting
@@ -52,6 +55,13 @@ def _check_queues(sender: Any, **_: Any) -> None:
     """
     if types_of_queues([*sender.app.amqp.queues.consume_from]) != process_types() - {ProcessType.BEAT}:
         sys.exit("Name the queues of this worker by --queues: celery, webhooks, or none of them for both.")
+
+
+@worker_init.connect
+def _load_before_the_fork(**_: Any) -> None:
+    """Load once what each process that settles would load by itself: two seconds of processor time."""
+    if ProcessType.WORKER in process_types():
+        import web3  # noqa: F401, PLC0415 - other processes do not need it
 
 
 @setup_logging.connect
@@ -101,6 +111,17 @@ def beat_worker(**_: Any) -> None:
     """Beat as each type of worker that this process belongs to: it does its work."""
     for process in process_types() - {ProcessType.BEAT}:
         beat(process)
+
+
+task_prerun.connect(close_ended_sessions)
+
+
+@task_postrun.connect
+def _close_lost_sessions(**_: Any) -> None:
+    """Close a session of the database on which a statement failed: its server may have gone, or be no primary now."""
+    for session in connections.all(initialized_only=True):
+        if session.errors_occurred:
+            session.close()
 
 
 @worker_process_shutdown.connect

@@ -52,13 +52,14 @@ class EvmProver:
         # every node keeps: once a payment is not possible any more, its status is the same in every later block.
         newest = hex(finality.newest)
         nonces = self._read_nonces(queries, (hex(finality.block_number), newest))
-        paid = self._find_payments(queries, newest)
+        by_escrow = [(called_escrow(self._served, one) if one.orders else "", one) for one in queries]
+        paid = self._find_payments([(escrow, order) for escrow, one in by_escrow for order in one.orders], newest)
         return {
             one.tx: Fate(
-                {order.escrow_id: paid[called_escrow(self._served, one), order.escrow_id] for order in one.orders},
+                {order.escrow_id: paid[escrow, order.escrow_id] for order in one.orders},
                 _nonce_fate(one.submitter.nonce, *nonces[one.submitter.relayer_address]),
             )
-            for one in queries
+            for escrow, one in by_escrow
         }
 
     def find_costs(self, queries: Sequence[TransactionQuery], finality: Finality) -> dict[str, GasCost]:
@@ -74,20 +75,17 @@ class EvmProver:
         agreed = [self._agree(_numbers(replies, index), of_nonce=True) for index in range(len(calls))]
         return dict(zip(addresses, zip(agreed[::2], agreed[1::2], strict=True), strict=True))
 
-    def _find_payments(self, queries: Sequence[TransactionQuery], block: str) -> dict[tuple[str, str], PaymentFate]:
+    def _find_payments(self, orders: Sequence[tuple[str, Order]], block: str) -> dict[tuple[str, str], PaymentFate]:
         """Find the fate of each order at the escrow that it was signed for: of its id and its authorization."""
         by_escrow: dict[str, list[str]] = {}
-        for one in queries:
-            if one.orders:
-                ids = by_escrow.setdefault(called_escrow(self._served, one), [])
-                ids += (order.escrow_id for order in one.orders)
+        for escrow, order in orders:
+            by_escrow.setdefault(escrow, []).append(order.escrow_id)
         paid = {
             (escrow, escrow_id): _payment_fate(self._agree(said, of_nonce=False))
             for escrow, ids in by_escrow.items()
             for escrow_id, said in zip(ids, self._read_statuses(escrow, ids, block), strict=True)
         }
-        authorized = [(called_escrow(self._served, one), order) for one in queries for order in one.orders]
-        authorized = [(escrow, order) for escrow, order in authorized if order.authorized_by]
+        authorized = [(escrow, order) for escrow, order in orders if order.authorized_by]
         if authorized:
             replies = self._nodes.ask_each([_authorization_call(order, block) for _, order in authorized])
             for index, (escrow, order) in enumerate(authorized):

@@ -40,6 +40,21 @@ _RECORD_FREE = """
      WHERE relayer.id = told.id AND relayer.next_nonce >= told.nonce
  RETURNING relayer.id
 """
+# Of the relayers that nodes were asked about: whose next nonce the chain or our own transactions are past, and who has
+# open nonces. (A transaction that ended in another way than `final` was in no block, and left its nonce open.)
+_FIND_UNEVEN = """
+    SELECT relayer.id
+      FROM unnest(%(ids)s::bigint[], %(finals)s::bigint[], %(firsts)s::bigint[]) AS told (id, final, first)
+      JOIN payments_relayer AS relayer USING (id)
+     WHERE relayer.next_nonce < told.final
+        OR relayer.next_nonce <= (SELECT max(nonce) FROM payments_settlement WHERE relayer_id = relayer.id)
+        OR least(relayer.next_nonce - told.first, %(most)s) > (
+               SELECT count(DISTINCT nonce) FROM payments_settlement
+                WHERE relayer_id = relayer.id AND nonce >= told.first AND nonce < relayer.next_nonce
+                  AND nonce - told.first < %(most)s AND state = ANY(%(taking)s::text[]))
+"""
+# What takes a nonce.
+_TAKING = (*OPEN_STATES, SettlementState.FINAL)
 # A chain that claims to be further ahead than this is not believed: a relayer that jumped there could never come back.
 MOST_NONCES_AHEAD = 10_000
 
@@ -85,6 +100,21 @@ def is_plausible(nonces: NonceState) -> bool:
     return nonces.mined - nonces.final <= MOST_NONCES_AHEAD
 
 
+def find_uneven(seen: Mapping[int, NonceState]) -> list[int]:
+    """Find the relayers (by their keys in the database) whose nonces need repair, by what the chain says of each.
+
+    Repair is `catch_up_nonces`, then `fill_open_nonces`.
+    """
+    told = {
+        "ids": list(seen),
+        "finals": [one.final for one in seen.values()],
+        "firsts": [_first_unused(one) for one in seen.values()],
+        "most": settings.MAX_IN_FLIGHT_PER_RELAYER,
+        "taking": list(_TAKING),
+    }
+    return [pk for (pk,) in fetch_rows(_FIND_UNEVEN, told)]
+
+
 def catch_up_nonces(relayer: Relayer, seen: NonceState) -> None:
     """Go on from the chain's nonce if the account was used by others, or from our own if the database was set back."""
     newest = relayer.settlement_set.aggregate(newest=Max("nonce"))["newest"]
@@ -110,13 +140,10 @@ def catch_up_nonces(relayer: Relayer, seen: NonceState) -> None:
 
 def fill_open_nonces(relayer: Relayer, seen: NonceState, adapter: NonceAdapter, state: Mapping[str, Any]) -> None:
     """Sign a transaction that moves nothing for each nonce that was given out and has none."""
-    first = max(seen.mined, seen.final)
-    if not _find_open_nonces(relayer.pk, first):
-        return
     with transaction.atomic():
         # Locked as a payment locks it: a nonce that has no transaction now is not about to get one.
         relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
-        for nonce in _find_open_nonces(relayer.pk, first):
+        for nonce in _find_open_nonces(relayer, _first_unused(seen)):
             signed = adapter.prepare_filler(Submitter(relayer.number, relayer.address, nonce), state)
             if Settlement.objects.filter(pk=signed.tx).exists():
                 continue  # the very same filler was signed before; with another fee it will be another one
@@ -124,11 +151,12 @@ def fill_open_nonces(relayer: Relayer, seen: NonceState, adapter: NonceAdapter, 
             log.warning("Relayer %s: nonce %s was left open and is filled by %s", relayer, nonce, signed.tx)
 
 
-def _find_open_nonces(relayer_id: int, first: int) -> list[int]:
+def _first_unused(seen: NonceState) -> int:
+    return max(seen.mined, seen.final)
+
+
+def _find_open_nonces(relayer: Relayer, first: int) -> list[int]:
     """Find the nonces that were given out, that no block has used, and that no transaction waits to use."""
-    end = Relayer.objects.values_list("next_nonce", flat=True).get(pk=relayer_id)
-    window = range(first, min(end or 0, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
-    rows = Settlement.objects.filter(relayer_id=relayer_id, nonce__gte=first, nonce__lt=window.stop)
-    # A transaction that ended in any other way was in no block, and left its nonce open.
-    taken = rows.filter(state__in=(*OPEN_STATES, SettlementState.FINAL))
-    return sorted(set(window) - set(taken.values_list("nonce", flat=True)))
+    window = range(first, min(relayer.next_nonce or 0, first + settings.MAX_IN_FLIGHT_PER_RELAYER))
+    rows = Settlement.objects.filter(relayer=relayer, nonce__gte=first, nonce__lt=window.stop, state__in=_TAKING)
+    return sorted(set(window) - set(rows.values_list("nonce", flat=True)))

@@ -9,19 +9,49 @@ approved that could not be submitted for want of gas money. For what transaction
 import logging
 from collections.abc import Mapping
 from decimal import Decimal
-from math import floor
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Max, Sum
 
 from chains.port import RelayerState
+from foundation.database import write_rows
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
-from payments.lifecycle import OPEN_STATES, SettlementState
+from payments.lifecycle import OPEN_STATES
 from payments.models import Relayer, Settlement
 
 log = logging.getLogger(__name__)
+
+_LOCK = "SELECT id FROM payments_relayer WHERE id = %(id)s FOR NO KEY UPDATE"
+# The first nonce that no block has used is not before what is final by our own records, whatever nodes say now. Of the
+# gas money, all that was in no block when it was observed takes its part: a transaction that names no cost that of
+# another one, and so does a nonce without a transaction, because it will be filled. What is left pays for so many more;
+# below 0, it does not even pay for those.
+_RECORD = """
+    UPDATE payments_relayer AS relayer
+       SET mined_nonce = first.nonce, gas_balance = %(balance)s, is_funded = %(is_funded)s, seen_at = %(now)s,
+           most_cost = CASE WHEN %(has_key)s THEN %(most_cost)s::numeric END,
+           spendable = %(spendable)s - %(ended)s,
+           funded_until = CASE WHEN %(has_key)s THEN
+               relayer.next_nonce + div(left_over.coins, %(most_cost)s) - (mod(left_over.coins, %(most_cost)s) < 0)::int
+               - %(reserved)s END
+      FROM (
+               SELECT CASE WHEN %(mined)s::bigint IS NULL THEN 0 ELSE greatest(%(mined)s, max(nonce) + 1) END AS nonce
+                 FROM payments_settlement WHERE relayer_id = %(id)s AND state = 'final'
+           ) AS first,
+           LATERAL (
+               SELECT count(*) AS count, count(most_cost) AS known, COALESCE(sum(most_cost), 0) AS cost
+                 FROM payments_settlement
+                WHERE relayer_id = %(id)s AND chain = %(chain)s AND state = ANY(%(open)s::text[])
+                  AND nonce >= first.nonce
+           ) AS queue,
+           LATERAL (
+               SELECT %(spendable)s::numeric - queue.cost - %(most_cost)s * (
+                   greatest(queue.count, (SELECT next_nonce FROM payments_relayer WHERE id = %(id)s) - first.nonce)
+                   - queue.known) AS coins
+           ) AS left_over
+     WHERE relayer.id = %(id)s
+"""
 
 
 def find_open_costs(chain: str) -> dict[str, Decimal]:
@@ -42,20 +72,24 @@ def record_relayer_state(
     is_funded = has_key and state.affords >= settings.MAX_IN_FLIGHT_PER_RELAYER
     _log_end_of_rotation(relayer, state, is_funded=is_funded, has_key=has_key)
     with transaction.atomic():
-        # Locked as a payment locks it: the transactions in its queue are all written.
-        relayer = Relayer.objects.select_for_update(no_key=True).get(pk=relayer.pk)
-        relayer.mined_nonce = 0 if state.nonces is None else max(state.nonces.mined, _first_not_final(relayer))
-        relayer.gas_balance, relayer.is_funded, relayer.seen_at = state.balance, is_funded, utc_now()
-        relayer.most_cost = state.most_cost if has_key else None
-        relayer.spendable = state.spendable - _cost_of_ended(open_before)
-        relayer.funded_until = None
-        if has_key and relayer.next_nonce is not None:
-            relayer.funded_until = relayer.next_nonce + _count_affordable(relayer, state) - reserved_transactions()
-        relayer.save(
-            update_fields=(
-                "mined_nonce", "gas_balance", "is_funded", "seen_at", "most_cost", "spendable", "funded_until",
-            )
-        )  # fmt: skip
+        # Locked as a payment locks it, and by itself: the transactions in its queue are all written, and payments find
+        # the other relayers.
+        write_rows(_LOCK, {"id": relayer.pk})
+        recorded = {
+            "id": relayer.pk,
+            "chain": relayer.chain,
+            "mined": None if state.nonces is None else state.nonces.mined,
+            "balance": state.balance,
+            "is_funded": is_funded,
+            "now": utc_now(),
+            "has_key": has_key,
+            "most_cost": state.most_cost,
+            "spendable": state.spendable,
+            "ended": _cost_of_ended(open_before),
+            "reserved": reserved_transactions(),
+            "open": list(OPEN_STATES),
+        }
+        write_rows(_RECORD, recorded)
 
 
 def reserved_transactions() -> int:
@@ -72,27 +106,6 @@ def _log_end_of_rotation(relayer: Relayer, state: RelayerState, *, is_funded: bo
             log, logging.WARNING, "Relayer %s is out of rotation: its gas money is down to %s", relayer,
             state.balance, about=relayer.pk,
         )  # fmt: skip
-
-
-def _first_not_final(relayer: Relayer) -> int:
-    """Find the first nonce that no final block has used, by our own records, whatever nodes say now."""
-    last = relayer.settlement_set.filter(state=SettlementState.FINAL).aggregate(last=Max("nonce"))["last"]
-    return 0 if last is None else last + 1
-
-
-def _count_affordable(relayer: Relayer, state: RelayerState) -> int:
-    """Count how many more transactions the gas money pays for, beside all that were in no block when it was observed.
-
-    Below 0, it does not even pay for those. A nonce without a transaction counts as one, because it will be filled.
-    """
-    rows = Settlement.objects.filter(relayer=relayer, state__in=OPEN_STATES, nonce__gte=relayer.mined_nonce)
-    queue = rows.filter(chain=relayer.chain).aggregate(
-        count=Count("pk"), known=Count("most_cost"), cost=Sum("most_cost")
-    )
-    queued = max(queue["count"], (relayer.next_nonce or 0) - relayer.mined_nonce)
-    committed = (queue["cost"] or 0) + (queued - queue["known"]) * state.most_cost
-    more: Decimal = (state.spendable - committed) / state.most_cost
-    return floor(more)
 
 
 def _cost_of_ended(open_before: Mapping[str, Decimal]) -> Decimal:

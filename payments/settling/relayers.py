@@ -17,7 +17,7 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
-from payments.settling.nonces import catch_up_nonces, fill_open_nonces, is_plausible
+from payments.settling.nonces import catch_up_nonces, fill_open_nonces, find_uneven, is_plausible
 from payments.settling.relayer_balances import find_open_costs, record_relayer_state
 from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import read_rows
@@ -41,8 +41,18 @@ def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
     states = adapter.observer.observe_relayers([*(relayer.address for relayer in relayers), *new.values()])
     for number, address in new.items():
         _register(chain, number, address, states[address])
-    for relayer in Relayer.objects.filter(chain=chain, address__in=states):
-        _refresh(relayer, states[relayer.address], open_before, adapter, state)
+    observed = list(Relayer.objects.filter(chain=chain, address__in=states))
+    for relayer in observed:
+        record_relayer_state(relayer, states[relayer.address], open_before, has_key=has_key_of(relayer, adapter))
+    nonces = {one.pk: seen for one in observed if (seen := states[one.address].nonces) is not None}
+    uneven = set(find_uneven(nonces)) if nonces else set()
+    for relayer in observed:
+        if relayer.pk in uneven:
+            catch_up_nonces(relayer, nonces[relayer.pk])
+        if not has_key_of(relayer, adapter):
+            _abandon_cleanups(relayer)
+        elif relayer.pk in uneven and adapter.nonces is not None:
+            fill_open_nonces(relayer, nonces[relayer.pk], adapter.nonces, state)
 
 
 def switch_relayer(chain: str, address: str, *, is_enabled: bool, by: str, reason: str = "") -> Relayer:
@@ -106,23 +116,6 @@ def _register(chain: str, number: int, address: str, state: RelayerState) -> Non
         return
     defaults = {"number": number, "next_nonce": None if nonces is None else nonces.mined}
     Relayer.objects.get_or_create(chain=chain, address=address, defaults=defaults)
-
-
-def _refresh(
-    relayer: Relayer,
-    seen: RelayerState,
-    open_before: Mapping[str, Any],
-    adapter: ChainAdapter,
-    chain_state: Mapping[str, Any],
-) -> None:
-    has_key = has_key_of(relayer, adapter)
-    record_relayer_state(relayer, seen, open_before, has_key=has_key)
-    if seen.nonces is not None:
-        catch_up_nonces(relayer, seen.nonces)
-    if not has_key:
-        _abandon_cleanups(relayer)
-    elif adapter.nonces is not None and seen.nonces is not None:
-        fill_open_nonces(relayer, seen.nonces, adapter.nonces, chain_state)
 
 
 def _abandon_cleanups(relayer: Relayer) -> None:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import F
 
+from foundation.database import fetch_rows
 from foundation.kernel.times import utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
@@ -32,6 +33,13 @@ from policy.operations import lock_agent
 from services.models import WebhookEvent
 
 log = logging.getLogger(__name__)
+
+# Those whose payees have an endpoint.
+_FIND_TOLD = """
+    SELECT payment.id
+      FROM payments_payment AS payment JOIN services_service AS service ON service.id = payment.service_id
+     WHERE payment.id = ANY(%(payments)s::text[]) AND service.webhook_url IS NOT NULL
+"""
 
 
 def change_states(wanted: Sequence[StateChange], now: datetime | None = None) -> list[StateChange]:
@@ -151,11 +159,10 @@ def _deduct_from_spendable(changes: Sequence[StateChange]) -> None:
 
 
 def _queue_webhooks(tx_of: Mapping[str, str | None], status: PaymentStatus, at: datetime) -> None:
-    payments = Payment.objects.select_related("entry", "service").filter(
-        pk__in=tx_of, service__webhook_url__isnull=False
-    )
+    told = [payment_id for (payment_id,) in fetch_rows(_FIND_TOLD, {"payments": list(tx_of)})]
+    payments = Payment.objects.select_related("entry", "service").filter(pk__in=told).order_by("pk") if told else ()
     events = []
-    for payment in payments.order_by("pk"):
+    for payment in payments:
         recipient = f"{payment.chain}:{payment.recipient}"
         event = payment_event(status, payment.entry, recipient, tx_of[payment.pk], at, escrow_id=payment.escrow_id)
         events.append(WebhookEvent.of(event, payment.service, at))

@@ -3,9 +3,10 @@
 import pytest
 from django.conf import settings
 
+from chains.port import NonceState
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Relayer, Settlement
-from payments.settling import nonces
+from payments.settling import nonces, relayers
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.scenes import Scene, at_once, state_of, states_of, status_of, transaction_of, transactions_of
 
@@ -174,21 +175,18 @@ def test_workers_at_once_fill_a_gap_once():
 def test_payments_in_the_making_are_no_gap(monkeypatch):
     """The nonce of a payment that is not committed yet is not taken for one that was left open."""
     scene = Scene()
-    gaps = nonces._find_open_nonces
+    find_uneven = nonces.find_uneven
     seen = []
 
-    def pay_meanwhile(relayer_id: int, first: int) -> list[int]:
-        # Twice for each relayer: before its lock, and under it. No payment gets a nonce of it in between.
-        seen.append(gaps(relayer_id, first))
-        if len(seen) == 1:
-            at_once([scene.pay] * 3)
-            return [0]
-        return seen[-1]
+    def pay_meanwhile(told: dict[int, NonceState]) -> list[int]:
+        seen.append(find_uneven(told))
+        at_once([scene.pay] * 3)
+        return list(told)
 
-    monkeypatch.setattr(nonces, "_find_open_nonces", pay_meanwhile)
+    monkeypatch.setattr(relayers, "find_uneven", pay_meanwhile)
     scene.tend()
 
-    assert seen == [[], []]
+    assert seen == [[]]
     assert not scene.fillers()
     check_nonces(scene.chain.name)
 
