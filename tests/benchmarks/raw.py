@@ -38,6 +38,9 @@ _PLENTY_UNITS = 10**12
 _ESCROW_UNITS = 10**19
 _DEPLOY_GAS = 8_000_000
 _UNITS = 10_000
+# As the product does, see `EvmBroadcaster`.
+_RESEND_S = 30
+_PATIENCE_S = 300
 _POLL_S = 0.1
 
 
@@ -93,8 +96,15 @@ class RawSenders:
         had = self._units_of_recipient()
         began = time.perf_counter()
         self._send(raws)
+        sent = began
         while not self._are_final():
             time.sleep(_POLL_S)
+            if time.perf_counter() - began > _PATIENCE_S:
+                raise RuntimeError("Not all raw transactions are in blocks.")
+            if time.perf_counter() - sent > _RESEND_S:
+                # Nodes forget. Those that it still knows, or has in blocks, it refuses.
+                sent = time.perf_counter()
+                self._offer(raws)
         elapsed = time.perf_counter() - began
         if self._units_of_recipient() != had + len(raws) * _UNITS:
             raise RuntimeError("A raw transaction did not do its work.")
@@ -153,19 +163,31 @@ class RawSenders:
         return sign_call(key, chain_id=chain_id, nonce=nonce, to=token, data=data, fees=fees)[1]
 
     def _send(self, raws: Sequence[bytes]) -> None:
+        for refusal in self._offer(raws):
+            raise RuntimeError(refusal)
+
+    def _offer(self, raws: Sequence[bytes]) -> list[Any]:
+        """Send transactions; returns why the node has refused some."""
+        refusals = []
         for start in range(0, len(raws), BATCH_SIZE):
-            self._ask([("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws[start : start + BATCH_SIZE]])
+            calls = [("eth_sendRawTransaction", "0x" + raw.hex()) for raw in raws[start : start + BATCH_SIZE]]
+            refusals += [answer["error"] for answer in self._post(calls) if "error" in answer]
+        return refusals
 
     def _ask(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        body = [
-            {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
-            for number, (method, *parameters) in enumerate(calls)
-        ]
-        answers = self._session.post(self._url, json=body, timeout=60).json()
+        answers = self._post(calls)
         for answer in answers:
             if "error" in answer:
                 raise RuntimeError(answer["error"])
         return [answer["result"] for answer in answers]
+
+    def _post(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        body = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+            for number, (method, *parameters) in enumerate(calls)
+        ]
+        answers: list[Any] = self._session.post(self._url, json=body, timeout=60).json()
+        return answers
 
 
 def _call(signature: str, *arguments: Any) -> bytes:
