@@ -1,11 +1,9 @@
 """Test the tests of the escrow: break its source in one place after the other, and see that they notice each time.
 
-    python -m tests.chains.contracts.breaks              all breaks
-    python -m tests.chains.contracts.breaks "two keys"   those whose file or name contains the words
-
 Takes Node.js and half an hour. Exits 1 when a break goes unnoticed, or does not apply to the source any more.
 """
 
+import argparse
 import json
 import os
 import re
@@ -31,9 +29,14 @@ PATIENCE_S = 600
 AT_ONCE = 20
 
 
-def main(words: Sequence[str]) -> int:
+def main() -> int:
     """Report each break as noticed or not; return the exit code."""
-    wanted = [one for one in BREAKS if _describe(one).find(" ".join(words)) >= 0]
+    parser = argparse.ArgumentParser(prog="make contract-breaks", description=__doc__)
+    parser.add_argument(
+        "words", nargs="*", help='Only the breaks whose file or name contains these words, such as "two keys".'
+    )
+    words = " ".join(parser.parse_args().words)
+    wanted = [one for one in BREAKS if words in _describe(one)]
     started, unnoticed = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         failures = pool.map(_find_failure, _compile(wanted, Path(folder)), [None, *wanted])
@@ -92,4 +95,4 @@ def _describe(one: Break) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
