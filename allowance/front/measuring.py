@@ -2,7 +2,7 @@
 
 import re
 import time
-from functools import cache
+from functools import cache, lru_cache
 
 from django.contrib.admindocs.views import simplify_regex
 from django.urls import Resolver404, resolve
@@ -29,6 +29,7 @@ def measured(environ: Environ, send: Send) -> Send:
     return send_measured
 
 
+@lru_cache(maxsize=512)
 def route_of(path: str) -> str:
     """Name the route that Django's resolver finds for a WSGI path, whether or not Django was asked for the answer.
 
