@@ -8,14 +8,14 @@ from django.contrib.postgres.aggregates import StringAgg
 from django.db.models import Count, OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
-from django.template.loader import render_to_string
 from django.utils.html import format_html
 
 from chains.catalogue import coin_of, find_chain
-from foundation.console.columns import badge, instant, linked, mono, number
+from foundation.console.columns import badge, instant, linked, mono, number, text
+from foundation.console.figures import show_amount
 from foundation.console.filters import ChainFilter
 from foundation.console.id_filters import AgentFilter
-from foundation.console.inlines import ReadOnlyInline
+from foundation.console.inlines import NewestFormSet, ReadOnlyInline
 from payments.admin.payment_page import tell_validity
 from payments.admin.payments import PaymentDates
 from payments.models import Leg, Settlement, Transition
@@ -27,6 +27,41 @@ from staff.lists import ListedAdmin
 def shown_validity(settlement: Settlement) -> str:
     """Show when a transaction expires."""
     return tell_validity(settlement)
+
+
+class ListedLegs(NewestFormSet):
+    most_rows = 64  # no escrow takes more
+
+
+class LegInline(ReadOnlyInline):
+    model = Leg
+    verbose_name_plural = "payments that it carries"
+    formset = ListedLegs
+    ordering = ("payment",)
+    fields = (
+        linked("payment_id", "payments_payment", "payment"), linked("agent_id", "policy_agent", "agent"),
+        "num_amount", "status", "num_share_of_gas", text("skipped"),
+    )  # fmt: skip
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Let everybody see them who sees the transaction."""
+        return True
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Leg]:
+        found: QuerySet[Leg] = super().get_queryset(request).select_related("payment")
+        return found
+
+    @admin.display(description="amount")
+    def num_amount(self, leg: Leg) -> str:
+        return f"{show_amount(leg.payment.amount)} {leg.payment.asset}"
+
+    @admin.display(description="status")
+    def status(self, leg: Leg) -> str:
+        return format_html('<span class="badge {}">{}</span>', leg.payment.status, leg.payment.status)
+
+    @admin.display(description="its share of the gas")
+    def num_share_of_gas(self, leg: Leg) -> str:
+        return "—" if leg.cost is None else f"{show_amount(leg.cost)} {coin_of(leg.chain)}"
 
 
 class TransitionInline(ReadOnlyInline):
@@ -105,7 +140,7 @@ class SettlementAdmin(ListedAdmin):
     search_fields = ("tx__exact", "payments__id__exact")
     search_help_text = "The full id of a transaction or a payment."
     fieldsets = (
-        (None, {"fields": (mono("tx"), badge("state"), "reason", "carries")}),
+        (None, {"fields": (mono("tx"), badge("state"), "reason", "purpose")}),
         (
             "In the relayer's queue",
             {"fields": (chain(), "relayer_address", number("nonce"), instant("offered_at", "last sent"))},
@@ -113,16 +148,18 @@ class SettlementAdmin(ListedAdmin):
         ("On chain", {"fields": ("explorer", "block_number", mono("block_hash"), shown_validity)}),
         ("When", {"fields": (instant("created_at", "signed"), instant("changed_at", "changed"))}),
     )
-    inlines = (TransitionInline,)
+    inlines = (LegInline, TransitionInline)
 
     @admin.display(description="relayer")
     def relayer_address(self, settlement: Settlement) -> str:
         return format_html("<code>{}</code>", settlement.relayer.address)
 
-    @admin.display(description="carries")
-    def carries(self, settlement: Settlement) -> str:
-        legs = settlement.legs.select_related("payment").order_by("payment")
-        return render_to_string("console/legs.html", {"legs": legs, "coin": coin_of(settlement.chain)})
+    @admin.display(description="purpose")
+    def purpose(self, settlement: Settlement) -> str:
+        if settlement.is_void:
+            return "It makes its payment impossible"
+        pays = settlement.legs.exists()
+        return "It pays" if pays else "It only fills a nonce, so that later transactions can be included"
 
     @admin.display(description="explorer")
     def explorer(self, settlement: Settlement) -> str:

@@ -9,12 +9,14 @@ from django.contrib.admin.utils import quote
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement
-from payments.models import Outflow
+from payments.models import Leg, Outflow
 from services.models import Service
 from services.operations import Registration, register_service
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
 from tests.support.one_of_everything import make_one_of_everything
+from tests.support.scenes import Scene
+from tests.support.together import pay_together
 
 
 def make_outflow(chain: str = "eip155:31337") -> None:
@@ -95,6 +97,20 @@ def test_rows_lead_to_the_payments_agents_and_payees_that_they_name(auditor):
         assert agent in auditor.get(f"{model}_changelist").content.decode()
     assert f"/console/services/service/{entry.service}/" in auditor.get("payments_payment_changelist").content.decode()
     assert BalanceMovement.objects.filter(payment_id=entry.payment_id).exists()
+
+
+def test_a_transaction_leads_to_all_of_its_payments_with_their_shares_and_what_it_went_without(auditor):
+    payments = pay_together(Scene())
+    Leg.objects.filter(payment=payments[1]).update(is_live=False, skipped="Its payee is blocked.")
+    Leg.objects.filter(payment=payments[2]).update(cost="0.000042")
+
+    page = auditor.get("payments_settlement_change", Leg.objects.get(payment=payments[0]).settlement_id)
+
+    listed = page.content.decode().partition("Payments that it carries")[2].partition("</table>")[0]
+    for one in payments:
+        assert f'<a href="/console/payments/payment/{quote(one.pk)}/change/">' in listed
+    assert listed.count("Its payee is blocked.") == 1
+    assert "0.000042" in listed
 
 
 @pytest.mark.parametrize(("model", "heading"), [("payments_payment", "amount"), ("policy_agent", "balance")])
