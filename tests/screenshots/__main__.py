@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+import requests
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.screenshots.pages import PAGES
@@ -30,6 +32,7 @@ SIZES = {"desktop": ViewportSize(width=1440, height=900), "phone": ViewportSize(
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _START_S = 300
 _HISTORY = "seed_history --payments 3000"
+_AT_ONCE = 9
 _ADDED_UP_S = 75  # the worker adds up for the front page once a minute
 
 
@@ -63,10 +66,24 @@ def running_demo() -> Iterator[dict[str, Any]]:
                     time.sleep(0.5)
                 found = json.loads(access.read_text())
                 subprocess.run([*shlex.split(found["manage"]), *_HISTORY.split()], check=True)
+                pay_at_once(found)
                 time.sleep(_ADDED_UP_S)
                 yield found
             finally:
                 demo.terminate()
+
+
+def pay_at_once(access: dict[str, Any]) -> None:
+    """Pay several times at once: some of these payments share a transaction."""
+
+    def pay(number: int) -> None:
+        body = {"agentId": "agent-research", "service": "weather-api", "amount": f"0.0{number}", "asset": "USDC"}
+        headers = {"Authorization": f"Bearer {access['apiKey']}", "Idempotency-Key": f"at-once-{number}"}
+        address = f"{access['url']}/v1/payments/request"
+        requests.post(address, json=body | {"reason": "A forecast"}, headers=headers, timeout=60).raise_for_status()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(pay, range(1, _AT_ONCE + 1)))
 
 
 def take(access: dict[str, Any], names: Any) -> None:

@@ -17,6 +17,10 @@ PAGES: dict[str, tuple[str, ...]] = {
     "pause": ("/console/policy/agent/agent-research-1/change/", ".heading button:has-text('Pause')"),
     "payments": ("/console/payments/payment/",),
     "payment": ("/console/payments/payment/", _FIRST_ROW),
+    "transaction": (
+        "/console/payments/settlement/",
+        "#result_list tbody tr:not(:has(.field-num_carried:text-is('1'))) th a",
+    ),
     "log": ("/console/ledger/logentry/",),
     "search": ("/console/search/?q=agent-research",),
     "keys": ("/console/policy/apikey/",),
