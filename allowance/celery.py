@@ -61,7 +61,9 @@ def _check_queues(sender: Any, **_: Any) -> None:
 def _load_before_the_fork(**_: Any) -> None:
     """Load once what each process that settles would load by itself: two seconds of processor time."""
     if ProcessType.WORKER in process_types():
-        import web3  # noqa: F401, PLC0415 - other processes do not need it
+        from chains.evm.contract_calls import load_web3  # noqa: PLC0415 - other processes do not need it
+
+        load_web3()
 
 
 @setup_logging.connect

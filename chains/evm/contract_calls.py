@@ -45,6 +45,11 @@ def encode_creation(*arguments: Any) -> bytes:
     return bytes.fromhex(contract.constructor(*arguments).data_in_transaction.removeprefix("0x"))
 
 
+def load_web3() -> None:
+    """Load what the first call of this process would load: before a process forks, for all that it makes."""
+    _contracts()
+
+
 @cache
 def _contracts() -> Any:
     from web3 import Web3  # noqa: PLC0415 - slow to load, and most processes encode no such call

@@ -61,6 +61,7 @@ SIGNATURES = (
     ("the void type for payments", "PAYMENT_TYPE_HASH, paymentId", "VOID_TYPE_HASH, paymentId"),
 )
 PAYING = (
+    ("every token is asked", "if (!authorizationLimits[token].wasSet) return false;", ""),
     ("a deadline too early", _EXPIRES, _EXPIRES.replace("<=", "<")),
     ("a payment counts as void", _SETTLE_PAID, _SETTLE_PAID.replace("Paid", "Void")),
     ("no event of a payment", _PAID, ""),
@@ -186,7 +187,6 @@ AUTHORIZATION_IDS = (
         "authorizationState(address(this), paymentId)",
         "authorizationState(token, paymentId)",
     ),
-    ("every token is asked", "if (!authorizationLimits[token].wasSet) return false;", ""),
     ("anybody sets limits", "uint256 reserve) external onlyOwner {", "uint256 reserve) external {"),
     ("limits stay", f"authorizationLimits[token] = {_LIMITS};", "authorizationLimits[token].wasSet = true;"),
     ("limits of a token without authorizations", "_isAuthorizationUsed(token, 0);", ""),

@@ -17,6 +17,10 @@ TOKEN_GAS, VIEW_GAS = 150_000, 30_000
 NEW_SLOT_GAS = 17_100  # a balance that was nothing costs so much more than one that was something
 
 
+def test_what_a_token_may_use_is_told(world):
+    assert world.escrow.functions.TOKEN_GAS().call() == TOKEN_GAS
+
+
 @pytest.fixture
 def payees(world):
     """Make payees one after the other, who hold something of the token or nothing."""
