@@ -120,7 +120,10 @@ task_prerun.connect(close_ended_sessions)
 
 @task_postrun.connect
 def _close_lost_sessions(**_: Any) -> None:
-    """Close a session of the database on which a statement failed: its server may have gone, or be no primary now."""
+    """Close a session of the database on which a statement failed: its server may have gone, or be no primary now.
+
+    Others serve the next task, too: a new one takes as long as settling ten payments. None keeps its plans for ever.
+    """
     for session in connections.all(initialized_only=True):
         if session.errors_occurred:
             session.close()

@@ -26,8 +26,7 @@ def task_settings(broker: Redis) -> dict[str, Any]:
         "task_default_queue": "celery",
         "task_routes": {"services.tasks.*": {"queue": "webhooks"}},
         "timezone": "UTC",
-        # A session of the database serves so many tasks: a new one for each takes as long as settling ten payments. It
-        # does not keep its plans for ever. `allowance/celery.py` closes one whose server has gone.
+        # A session of the database serves so many tasks, unless its server goes: `allowance/celery.py`.
         "CELERY_DB_REUSE_MAX": 100,
         # No step takes this long unless a node answers byte by byte: the next worker takes over.
         "task_time_limit": 300,
