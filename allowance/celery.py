@@ -21,12 +21,11 @@ from celery.signals import (
     worker_ready,
 )
 from django.conf import settings
-from django.db import connections
 from kombu.transport import TRANSPORT_ALIASES
 
 from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.broker import TRANSPORTS
-from foundation.database_sessions import close_ended_sessions
+from foundation.database_sessions import close_ended_sessions, close_failed_sessions
 from foundation.environment.process_types import ProcessType, types_of_queues
 from foundation.heartbeats import beat
 from foundation.reporting import start_reporting
@@ -115,18 +114,9 @@ def beat_worker(**_: Any) -> None:
         beat(process)
 
 
+# A session serves the next task, too: a new one takes as long as settling ten payments. None keeps its plans for ever.
 task_prerun.connect(close_ended_sessions)
-
-
-@task_postrun.connect
-def _close_lost_sessions(**_: Any) -> None:
-    """Close a session of the database on which a statement failed: its server may have gone, or be no primary now.
-
-    Others serve the next task, too: a new one takes as long as settling ten payments. None keeps its plans for ever.
-    """
-    for session in connections.all(initialized_only=True):
-        if session.errors_occurred:
-            session.close()
+task_postrun.connect(close_failed_sessions)
 
 
 @worker_process_shutdown.connect

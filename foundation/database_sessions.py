@@ -69,6 +69,13 @@ def close_ended_sessions(**_signal: Any) -> None:
             _close_if_ended(session)
 
 
+def close_failed_sessions(**_signal: Any) -> None:
+    """Close this thread's sessions on which a statement has failed: the server may be no primary any more."""
+    for session in connections.all(initialized_only=True):
+        if session.errors_occurred and not session.in_atomic_block:
+            session.close()
+
+
 def _close_if_ended(session: BaseDatabaseWrapper) -> None:
     # An idle session gets nothing but its end; and whatever else it got, another one will do.
     opened = session.connection

@@ -29,7 +29,7 @@ def measured(environ: Environ, send: Send) -> Send:
     return send_measured
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def route_of(path: str) -> str:
     """Name the route that Django's resolver finds for a WSGI path, whether or not Django was asked for the answer.
 

@@ -42,7 +42,7 @@ _RECORD_FREE = """
 """
 # Of the relayers that nodes were asked about: whose next nonce the chain or our own transactions are past, and who has
 # open nonces. (A transaction that ended in another way than `final` was in no block, and left its nonce open.)
-_FIND_UNEVEN = """
+_FIND_TO_REPAIR = """
     SELECT relayer.id
       FROM unnest(%(ids)s::bigint[], %(finals)s::bigint[], %(firsts)s::bigint[]) AS told (id, final, first)
       JOIN payments_relayer AS relayer USING (id)
@@ -100,7 +100,7 @@ def is_plausible(nonces: NonceState) -> bool:
     return nonces.mined - nonces.final <= MOST_NONCES_AHEAD
 
 
-def find_uneven(seen: Mapping[int, NonceState]) -> list[int]:
+def find_to_repair(seen: Mapping[int, NonceState]) -> list[int]:
     """Find the relayers (by their keys in the database) whose nonces need repair, by what the chain says of each.
 
     Repair is `catch_up_nonces`, then `fill_open_nonces`.
@@ -112,7 +112,7 @@ def find_uneven(seen: Mapping[int, NonceState]) -> list[int]:
         "most": settings.MAX_IN_FLIGHT_PER_RELAYER,
         "taking": list(_TAKING),
     }
-    return [pk for (pk,) in fetch_rows(_FIND_UNEVEN, told)]
+    return [pk for (pk,) in fetch_rows(_FIND_TO_REPAIR, told)]
 
 
 def catch_up_nonces(relayer: Relayer, seen: NonceState) -> None:

@@ -17,7 +17,7 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
 from payments.models import Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
-from payments.settling.nonces import catch_up_nonces, fill_open_nonces, find_uneven, is_plausible
+from payments.settling.nonces import catch_up_nonces, fill_open_nonces, find_to_repair, is_plausible
 from payments.settling.relayer_balances import find_open_costs, record_relayer_state
 from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import read_rows
@@ -45,13 +45,13 @@ def refresh_relayers(chain: str, adapter: ChainAdapter, state: Mapping[str, Any]
     for relayer in observed:
         record_relayer_state(relayer, states[relayer.address], open_before, has_key=has_key_of(relayer, adapter))
     nonces = {one.pk: seen for one in observed if (seen := states[one.address].nonces) is not None}
-    uneven = set(find_uneven(nonces)) if nonces else set()
+    to_repair = set(find_to_repair(nonces)) if nonces else set()
     for relayer in observed:
-        if relayer.pk in uneven:
+        if relayer.pk in to_repair:
             catch_up_nonces(relayer, nonces[relayer.pk])
         if not has_key_of(relayer, adapter):
             _abandon_cleanups(relayer)
-        elif relayer.pk in uneven and adapter.nonces is not None:
+        elif relayer.pk in to_repair and adapter.nonces is not None:
             fill_open_nonces(relayer, nonces[relayer.pk], adapter.nonces, state)
 
 

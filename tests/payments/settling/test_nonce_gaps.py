@@ -175,15 +175,15 @@ def test_workers_at_once_fill_a_gap_once():
 def test_payments_in_the_making_are_no_gap(monkeypatch):
     """The nonce of a payment that is not committed yet is not taken for one that was left open."""
     scene = Scene()
-    find_uneven = nonces.find_uneven
+    find_to_repair = nonces.find_to_repair
     seen = []
 
     def pay_meanwhile(told: dict[int, NonceState]) -> list[int]:
-        seen.append(find_uneven(told))
+        seen.append(find_to_repair(told))
         at_once([scene.pay] * 3)
         return list(told)
 
-    monkeypatch.setattr(relayers, "find_uneven", pay_meanwhile)
+    monkeypatch.setattr(relayers, "find_to_repair", pay_meanwhile)
     scene.tend()
 
     assert seen == [[]]

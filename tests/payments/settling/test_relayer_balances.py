@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from math import floor
 from random import randrange
 from typing import Any
 
@@ -12,14 +13,14 @@ from django.db import transaction
 from django.db.models import Sum
 from eth_account import Account
 
-from chains.port import ChainUnavailable
+from chains.port import ChainUnavailable, NonceState, RelayerState
 from foundation.kernel.errors import PolicySignerUnavailable
 from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.settling.nonces import assign_nonce
-from payments.settling.relayer_balances import reserved_transactions
+from payments.settling.relayer_balances import record_relayer_state, reserved_transactions
 from policy.models import Agent
 from tests.support.evm_escrow import as_owner, rpc
 from tests.support.invariants import check_nonces
@@ -106,6 +107,25 @@ def test_what_is_under_way_counts_as_it_was_signed_and_not_as_the_chain_asks_now
         scene.pay()
     with pytest.raises(PolicySignerUnavailable):
         scene.pay()
+
+
+@pytest.mark.parametrize(
+    "spendable", ["0", "0.5", "6.9", "7", "9.999999999999999999", "10", "10.000000000000000001", "400"]
+)
+def test_as_many_more_are_paid_for_as_what_is_left_pays_for_whole_ones(db, spendable):
+    scene = Scene()
+    first, second = scene.pay(), scene.pay()
+    Settlement.objects.filter(payments=first).update(most_cost="2.5")
+    Settlement.objects.filter(payments=second).update(most_cost=None)
+    scene.skip_nonce()
+    cost = Decimal("1.5")
+    state = RelayerState(Decimal(spendable), Decimal(spendable), cost, NonceState(0, 0))
+
+    record_relayer_state(scene.relayer(), state, {}, has_key=True)
+
+    # What is under way: one by its own cost, one by that of another transaction, and a nonce that will be filled.
+    more = floor((Decimal(spendable) - Decimal("2.5") - 2 * cost) / cost)
+    assert scene.relayer().funded_until == 3 + more - KEPT_BACK
 
 
 def test_who_has_to_be_given_gas_money_is_said_once_a_minute(db, caplog):
