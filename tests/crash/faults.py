@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
+
 from foundation.kernel.times import utc_now
 from payments.models import ChainState
 from tests.crash.misbehaviour import Lie, forget, lose_request, lying
@@ -51,12 +53,11 @@ def wait_until_observed(world: World, network: Network) -> None:
 
     Without nodes or workers, payments go on only as long as it is.
     """
+    world.wait_until(lambda: _was_observed(network, timedelta(seconds=5)), "the chain is observed")
 
-    def was_observed_just_now() -> bool:
-        since = utc_now() - timedelta(seconds=5)
-        return ChainState.objects.filter(chain=network.localnet.caip2, observed_at__gte=since).exists()
 
-    world.wait_until(was_observed_just_now, "the chain is observed")
+def _was_observed(network: Network, max_age: timedelta) -> bool:
+    return ChainState.objects.filter(chain=network.localnet.caip2, observed_at__gte=utc_now() - max_age).exists()
 
 
 def forgetful_nodes(world: World, network: Network) -> str:
@@ -78,19 +79,27 @@ def lie_by_one(
 ) -> ChainFault:
     """Let one node lie about methods until it was heard so often, and the other be away now and then.
 
-    `is_first`: the one that is asked first, or alone. `meanwhile` happens once the lie was heard.
+    Payments are approved meanwhile, until the chain's state is stale: two nodes that contradict each other about the
+    escrow's history let nobody observe it. `is_first`: the one that is asked first, or alone. `meanwhile` happens once
+    the lie was heard.
     """
 
     def inject(world: World, network: Network) -> str:
         nodes = list(network.proxies)
+        max_age = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S)
         liar, honest = nodes if is_first else world.chance.sample(nodes, k=2)
         rule = Rule(f"{network.localnet.alias}: a node lies: {name}", lying(told), tuple(told))
         before = network.shown(rule)
+        wait_until_observed(world, network)
         with _truthful(honest), liar.rules(rule):
             world.wait_until(lambda: network.shown(rule) > before, f"somebody hears: {name}")
             meanwhile(network)
             world.wait_until(lambda: network.shown(rule) >= before + times, f"many hear: {name}")
-            world.wait_for_approvals(_APPROVALS, network.agents)
+            wanted = world.clients.count_approved(network.agents) + _APPROVALS
+            world.wait_until(
+                lambda: world.clients.count_approved(network.agents) >= wanted or not _was_observed(network, max_age),
+                f"{_APPROVALS} more payments are approved, or the chain's state is stale",
+            )
         return f"node {nodes.index(liar) + 1} lied"
 
     return inject
