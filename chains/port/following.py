@@ -10,7 +10,10 @@ from chains.port.transactions import Finality, Observation, TransactionQuery
 
 
 class Broadcaster(Protocol):
-    """Submits transactions. If a node accepted one, but no block includes it, it is sent again after `resend_after`."""
+    """Submits transactions. If a node accepted one, but no block includes it, it is sent again after `resend_after`.
+
+    The first of a sender's queue is sent again earlier (`payments.settling.broadcasting`).
+    """
 
     resend_after: timedelta
 

@@ -22,42 +22,43 @@ from payments.settling.transaction_rows import BATCH_SIZE
 
 log = logging.getLogger(__name__)
 
-# A transaction that no node took, or that a worker was about to send when it died, is sent again after this.
+# A transaction that no node took, or that a worker was about to send when it died, is sent again after this; and so is
+# the first in a relayer's queue: if the nodes have forgotten it, all behind it wait.
 RETRY_AFTER = timedelta(seconds=5)
 # Beat starts this every second, and a sending is recorded a little after the start. Without the tolerance, a retry that
 # is due half a second later would wait for the next start.
 _TOLERANCE = timedelta(milliseconds=500)
 
-# A transaction that a node accepted but that no block contains is sent again, because nodes forget.
-_IS_DUE = """
-    one.chain = %(chain)s AND one.state = ANY(%(unconfirmed)s::text[])
-    AND (one.offered_at IS NULL OR one.state = 'signed' AND one.offered_at < %(signed_before)s
-         OR one.state = 'broadcast' AND one.offered_at < %(broadcast_before)s)
-"""
 _FIND_STEPS = """
     SELECT leg.tx, leg.payment_id, leg.agent_id, payment.escrow_id
       FROM payments_leg AS leg JOIN payments_payment AS payment ON payment.id = leg.payment_id
      WHERE leg.tx = ANY(%(txs)s::text[]) ORDER BY leg.tx, leg.payment_id
 """
-# Within the number of transactions of one sender that nodes keep waiting. Of two processes at once, one takes each row.
-_TAKE_DUE = f"""
+# Within the number of transactions of one sender that nodes keep waiting. One that a node accepted but that no block
+# contains is sent again, because nodes forget. Of two processes at once, one takes each row.
+_TAKE_DUE = """
     WITH head AS (
         SELECT relayer_id, min(nonce) AS nonce FROM payments_settlement
          WHERE chain = %(chain)s AND state = ANY(%(unconfirmed)s::text[]) GROUP BY relayer_id
     ),
     due AS (
-        SELECT one.tx FROM payments_settlement AS one JOIN head USING (relayer_id)
-         WHERE {_IS_DUE} AND (one.nonce < head.nonce + %(most)s OR head.nonce IS NULL AND one.nonce IS NULL)
+        SELECT one.tx, one.state, one.offered_at FROM payments_settlement AS one JOIN head USING (relayer_id)
+         WHERE one.chain = %(chain)s AND one.state = ANY(%(unconfirmed)s::text[])
+           AND (one.nonce < head.nonce + %(most)s OR head.nonce IS NULL AND one.nonce IS NULL)
+           AND (one.offered_at IS NULL
+                OR one.offered_at < %(retry_before)s AND (one.state = 'signed' OR one.nonce = head.nonce)
+                OR one.offered_at < %(resend_before)s AND one.state = 'broadcast')
          ORDER BY relayer_id, one.nonce, one.created_at LIMIT %(limit)s
     ),
     locked AS (
-        SELECT one.tx FROM payments_settlement AS one
-         WHERE one.tx IN (SELECT tx FROM due) AND {_IS_DUE} ORDER BY one.tx FOR UPDATE
+        SELECT one.tx FROM payments_settlement AS one JOIN due USING (tx)
+         WHERE one.state = due.state AND one.offered_at IS NOT DISTINCT FROM due.offered_at
+         ORDER BY one.tx FOR UPDATE OF one
     )
     UPDATE payments_settlement AS settlement SET offered_at = %(now)s
       FROM locked WHERE settlement.tx = locked.tx
  RETURNING settlement.tx, settlement.state, settlement.raw, relayer_id, nonce, created_at
-"""  # noqa: S608 - our own condition
+"""
 
 UNCONFIRMED_STATES = (SettlementState.SIGNED, SettlementState.BROADCAST)
 
@@ -111,8 +112,8 @@ def _take_due(chain: str, now: datetime, resend_after: timedelta) -> list[_Due]:
             "chain": chain,
             "unconfirmed": list(UNCONFIRMED_STATES),
             "most": settings.MAX_IN_FLIGHT_PER_RELAYER,
-            "signed_before": now + _TOLERANCE - RETRY_AFTER,
-            "broadcast_before": now + _TOLERANCE - resend_after,
+            "retry_before": now + _TOLERANCE - RETRY_AFTER,
+            "resend_before": now + _TOLERANCE - resend_after,
             "limit": BATCH_SIZE,
             "now": utc_now(),
         },

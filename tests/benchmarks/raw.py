@@ -38,7 +38,7 @@ _PLENTY_UNITS = 10**12
 _ESCROW_UNITS = 10**19
 _DEPLOY_GAS = 8_000_000
 _UNITS = 10_000
-# As the product does, see `EvmBroadcaster`.
+# Longer than a turn takes: only what the node has forgotten is sent again.
 _RESEND_S = 30
 _PATIENCE_S = 300
 _POLL_S = 0.1

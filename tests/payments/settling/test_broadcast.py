@@ -167,17 +167,31 @@ def test_an_offer_is_repeated_at_its_time_although_it_was_noted_a_little_after_t
 
 
 def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
-    payment = scene.pay_and_send()
-    scene.let_pass(scene.chain.resend_after - SECOND)
+    first, second = (bytes(transaction_of(scene.pay_and_send()).raw) for _ in range(2))
+    scene.let_pass(RETRY_AFTER + SECOND)
     scene.broadcast()
-    assert len(scene.chain.sent) == 1
+    # With nonces, all behind the first one wait for it.
+    early = [first] if scene.chain.has_nonces else []
+    assert scene.chain.sent == [first, second, *early]
 
-    scene.let_pass(2 * SECOND)
+    scene.let_pass(scene.chain.resend_after)
     scene.broadcast()
     scene.broadcast()
 
-    assert scene.chain.sent == [bytes(transaction_of(payment).raw)] * 2
-    assert state_of(payment) == S.BROADCAST
+    assert scene.chain.sent == [first, second, *early, first, second]
+    assert set(Settlement.objects.values_list("state", flat=True)) == {S.BROADCAST}
+
+
+def test_the_first_in_line_that_was_sent_again_is_not_sent_at_each_ring(scene):
+    scene.pay_and_send()
+    scene.let_pass(RETRY_AFTER + SECOND)
+    scene.broadcast()
+    sent = list(scene.chain.sent)
+
+    scene.let_pass(SECOND)
+    scene.broadcast()
+
+    assert scene.chain.sent == sent
 
 
 # --- How much it costs ------------------------------------------------------------------------------------------------
