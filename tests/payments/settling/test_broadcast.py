@@ -174,11 +174,16 @@ def test_what_nodes_forgot_is_offered_again_after_a_while_byte_for_byte(scene):
     early = [first] if scene.chain.has_nonces else []
     assert scene.chain.sent == [first, second, *early]
 
-    scene.let_pass(scene.chain.resend_after)
+    scene.let_pass(scene.chain.resend_after - RETRY_AFTER - 2 * SECOND)
+    scene.broadcast()
+    assert scene.chain.sent == [first, second, *2 * early]
+
+    scene.let_pass(2 * SECOND)
     scene.broadcast()
     scene.broadcast()
 
-    assert scene.chain.sent == [first, second, *early, first, second]
+    # The first one was sent just now.
+    assert scene.chain.sent == [first, second, *(2 * early or [first]), second]
     assert set(Settlement.objects.values_list("state", flat=True)) == {S.BROADCAST}
 
 
@@ -221,8 +226,21 @@ def test_workers_at_the_same_time_send_everything_and_record_it_once(has_nonces)
     counts = at_once([scene.broadcast] * 3)
 
     assert sum(counts) == 60
-    assert len(set(scene.chain.sent)) == 60
+    assert len(scene.chain.sent) == len(set(scene.chain.sent)) == 60
     assert not Settlement.objects.filter(chain=scene.chain.name).exclude(state=S.BROADCAST).exists()
+
+
+@pytest.mark.usefixtures("committed")
+def test_workers_at_the_same_time_send_what_is_due_again_once(has_nonces):
+    scene = Scene(relayers=4, has_nonces=has_nonces)
+    for _ in range(60):
+        scene.pay("0.01")
+    scene.broadcast()
+    scene.let_pass(scene.chain.resend_after + SECOND)
+
+    at_once([scene.broadcast] * 3)
+
+    assert sorted(scene.chain.sent) == sorted(2 * list(set(scene.chain.sent)))
 
 
 @pytest.mark.usefixtures("committed")
