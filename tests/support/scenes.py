@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 
 from chains.port import Submitter
@@ -139,8 +139,11 @@ class Scene:
         return Relayer.objects.get(chain=self.chain.name, number=number)
 
     def skip_nonce(self) -> None:
-        """Let a nonce be given out for which there is no transaction, as no path of ours does."""
-        Relayer.objects.filter(chain=self.chain.name).update(next_nonce=F("next_nonce") + 1)
+        """Let a nonce of each relayer be given out for which there is no transaction, as no path of ours does."""
+        with transaction.atomic():
+            # Locked in one order: those who skip at once would otherwise each have a row that the other one waits for.
+            locked = Relayer.objects.filter(chain=self.chain.name).order_by("pk").select_for_update(no_key=True)
+            Relayer.objects.filter(pk__in=[one.pk for one in locked]).update(next_nonce=F("next_nonce") + 1)
 
     def use_elsewhere(self, settlement: Settlement) -> None:
         """Let a transaction that we do not know use the nonce of one of ours, in a final block."""

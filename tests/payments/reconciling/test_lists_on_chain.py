@@ -72,7 +72,6 @@ def test_a_thief_who_submits_all_of_them_under_another_signature_pays_each_once(
 @lists
 def test_a_restored_database_that_has_forgotten_them_finds_each_in_the_history(assets):
     payments = pay_together(make_services(*assets))
-    SOLANA.send()
     searched = DepositCursor.objects.get(chain=SOLANA.caip2).block_number
     let_expire(payments[0])
     SOLANA.follow()

@@ -70,7 +70,6 @@ def test_a_stolen_relayer_key_alone_does_not_let_a_payment_be_paid_twice(real, l
 @on_solana
 def test_a_restored_database_does_not_pay_again_what_was_signed_after_its_backup(real, localnet):
     payment = real("0.75")
-    localnet.send()
     searched = DepositCursor.objects.get(chain=localnet.caip2).block_number
     let_expire(payment)
     assert localnet.follow() == 1
