@@ -1,6 +1,6 @@
 """Make the row of a newly signed transaction, for all kinds of transactions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
@@ -17,6 +17,7 @@ from payments.models import Leg, Payment, Relayer, Settlement
 
 # Of a coin: what a payment costs at the very least is a billion times as much.
 _SMALLEST_SHARE = Decimal("1e-18")
+_NONE: Mapping[str, str] = {}
 
 
 def settlement_row(
@@ -76,20 +77,20 @@ def create_settlement(
     nonce: int | None = None,
     payments: Sequence[Payment] = (),
     is_void: bool = False,
+    left_out: Mapping[str, str] = _NONE,
 ) -> Settlement:
-    """Record a signed transaction with its legs, so that it is broadcast. Without any it only uses up its nonce."""
-    row = settlement_row(
-        signed,
-        utc_now(),
-        chain=relayer.chain,
-        relayer_id=relayer.pk,
-        nonce=nonce,
-        first_payment_id=payments[0].pk if payments else None,
-        is_void=is_void,
-    )
-    legs = leg_rows(signed, [(one.pk, one.agent_id) for one in payments], chain=relayer.chain, is_void=is_void)
-    count = partial(SETTLEMENT_CHANGES.add, alias_of(relayer.chain), SettlementState.SIGNED)
-    transaction.on_commit(count, robust=True)
+    """Record a signed transaction with its legs, so that it is broadcast. Without any it only uses up its nonce.
+
+    `left_out`: by the ids of those of the payments that it goes on without, why: another transaction has them.
+    """
+    first = payments[0].pk if payments else None
+    of_chain: dict[str, Any] = {"chain": relayer.chain, "is_void": is_void}
+    row = settlement_row(signed, utc_now(), relayer_id=relayer.pk, nonce=nonce, first_payment_id=first, **of_chain)
+    transaction.on_commit(partial(SETTLEMENT_CHANGES.add, alias_of(relayer.chain), SettlementState.SIGNED), robust=True)
     settlement = Settlement.objects.create(first_payment_id=row.pop("payment_id"), **row)
-    Leg.objects.bulk_create(Leg(settlement_id=leg.pop("tx"), **leg) for leg in legs)
+    legs = leg_rows(signed, [(one.pk, one.agent_id) for one in payments], **of_chain)
+    for leg in legs:
+        why = left_out.get(leg["payment_id"])
+        leg |= {"settlement_id": leg.pop("tx"), "skipped": why, "is_live": why is None}
+    Leg.objects.bulk_create(Leg(**leg) for leg in legs)
     return settlement

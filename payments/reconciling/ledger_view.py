@@ -112,5 +112,7 @@ def read_ledger_view(chain: str, found: EscrowSearch, *, is_locked: bool) -> Led
     )
     for row in ledger.rows:
         if row.pays and row.state == SettlementState.FINAL:
-            ledger.paid_by |= {leg.payment_id: row.tx for leg in row.legs if leg.skipped is None}
+            # A release that knew one payment of each transaction has ended some without settling the others in them.
+            paid = [leg for leg in row.to_pay if leg.status == PaymentStatus.SETTLED]
+            ledger.paid_by |= {leg.payment_id: row.tx for leg in paid}
     return ledger

@@ -47,6 +47,13 @@ _LEAVE_OUT_ELSEWHERE = """
      WHERE own.tx = ANY(%(txs)s::text[]) AND own.skipped IS NULL AND other.is_live AND other.tx <> own.tx
        AND other.payment_id = own.payment_id AND other.is_void = own.is_void
 """
+# What is final stays as it is: it is the revived transaction that goes on without what another one has paid.
+_LEAVE_OUT_PAID = """
+    UPDATE payments_leg AS own SET skipped = left(other.tx || ' has paid it.', 500), is_live = false
+      FROM payments_leg AS other JOIN payments_settlement AS paying USING (tx)
+     WHERE own.tx = ANY(%(txs)s::text[]) AND own.skipped IS NULL AND other.is_live AND other.tx <> own.tx
+       AND other.payment_id = own.payment_id AND other.is_void = own.is_void AND paying.state = 'final'
+"""
 _SETTLE = """
     WITH approved AS (
         SELECT id FROM payments_payment
@@ -103,8 +110,9 @@ def take_in_legs(tx: str, payments: Iterable[str]) -> None:
 
 
 def leave_out_elsewhere(txs: Sequence[str]) -> None:
-    """Let all other transactions go on without the payments of these."""
+    """Let all other transactions go on without the payments of these, and these without what is paid already."""
     if txs:
+        write_rows(_LEAVE_OUT_PAID, {"txs": list(txs)})
         write_rows(_LEAVE_OUT_ELSEWHERE, {"txs": list(txs)})
 
 

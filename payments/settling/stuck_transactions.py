@@ -22,7 +22,6 @@ from payments.models import Payment, Relayer, Settlement
 from payments.settling.broadcasting import UNCONFIRMED_STATES
 from payments.settling.relayers import has_key_of
 from payments.settling.state_changes import StateChange
-from payments.settling.state_rows import leave_out_legs
 from payments.settling.transaction_rows import TransactionRow, read_rows
 from payments.settling.transitions import change_states
 
@@ -76,8 +75,8 @@ def _replace(row: TransactionRow, relayer: Relayer, nonces: NonceAdapter, state:
         # The contents are the same, and so is the deadline.
         signed = replace(signed, valid_until=row.valid_until)
         carried = list(Payment.objects.filter(pk__in=[leg.payment_id for leg in row.legs]).order_by("pk"))
-        new = create_settlement(signed, relayer, nonce=row.nonce, payments=carried, is_void=row.is_void)
         # What the replaced one goes on without, this one does, too.
-        leave_out_legs([(new.tx, leg.payment_id, leg.skipped) for leg in row.legs if leg.skipped is not None])
+        left_out = {leg.payment_id: leg.skipped for leg in row.legs if leg.skipped is not None}
+        create_settlement(signed, relayer, nonce=row.nonce, payments=carried, is_void=row.is_void, left_out=left_out)
     log.warning("%s is stuck and replaced by %s, which has a higher fee", row.tx, signed.tx)
     return 1

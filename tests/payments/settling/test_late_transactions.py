@@ -72,6 +72,29 @@ def test_bytes_of_a_payment_that_was_signed_anew_may_revert_late_before_that_is_
     assert status_of(payment) == PaymentStatus.APPROVED
 
 
+def test_a_replaced_one_that_reverts_late_takes_nothing_from_the_one_that_has_paid(db):
+    scene = Scene(relayers=2)
+    payment = scene.pay_and_send()
+    late = transaction_of(payment)
+    scene.bump()
+    scene.expire(payment)
+    scene.tend()
+    scene.broadcast()
+    paying = transaction_of(payment)
+    assert paying.relayer != late.relayer
+    scene.chain.include(paying)
+    scene.confirm()
+    assert (paying.tx != late.tx, status_of(payment)) == (True, PaymentStatus.SETTLED)
+
+    for is_final in (False, True):
+        scene.chain.include(late, failure="Reverted: escrow: too late", is_final=is_final)
+        scene.confirm()
+        assert payment.legs.get(settlement=paying.tx).is_live
+        assert state_of(payment) == S.FINAL
+    check_agent(scene.agent.id)
+    check_nonces(scene.chain.name)
+
+
 @pytest.fixture
 def nothing_is_signed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has expired is given back."""
