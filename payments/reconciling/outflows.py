@@ -15,7 +15,7 @@ from typing import Any
 from chains.port import EscrowSearch, OutflowEvent
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
-from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
+from payments.lifecycle import LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Outflow, Payment, Settlement
 from payments.reconciling.foreign_transactions import find_or_record_settlement
 from payments.reconciling.ledger_view import Event, LedgerView, leave_out_known, read_ledger_view
@@ -139,9 +139,9 @@ def _finalise(tx: str, made: Sequence[tuple[OutflowEvent, Payment]], rows: Seque
     ids = {payment.pk for _, payment in made}
     for other in rows:
         left = [leg for leg in other.to_pay if leg.payment_id in ids]
-        if other.tx == tx or other.state not in OPEN_STATES or not left:
+        if other.tx == tx or other.state not in LIVE_STATES or not left:
             continue
-        if len(left) == len(other.to_pay):
+        if other.state in OPEN_STATES and len(left) == len(other.to_pay):
             change_states([StateChange(other, SettlementState.REPLACED, f"{tx} was included in its place.")])
         else:
             leave_out_legs([(other.tx, leg.payment_id, f"{tx} has paid it.") for leg in left])

@@ -30,7 +30,6 @@ from payments.settling.transaction_rows import (
     BATCH_SIZE,
     TransactionRow,
     is_past_deadline,
-    is_superseded,
     query_of,
     read_rows,
 )
@@ -149,7 +148,7 @@ def _prove(to_prove: Sequence[_Candidate], run: _Run) -> int:
     ended = 0
     for slot, included in to_prove:
         row, inclusion = included or (slot.current, None)
-        if inclusion is not None and is_superseded(row):
+        if inclusion is not None and slot.is_superseded(row):
             ended += len(change_states(end_superseded(slot, row, inclusion)))
         elif (end := find_end(slot, row, inclusion, fates[row.tx], run.finality)) is not None:
             ends.append(end)

@@ -40,8 +40,8 @@ def follow_inclusion(slot: NonceSlot, included: tuple[TransactionRow, Inclusion]
         return
     row, inclusion = included
     is_known = (row.state, row.block_hash) == (SettlementState.INCLUDED, inclusion.block_hash)
-    # One that has expired may still revert: its payments were signed again, and only a final block says otherwise.
-    if not is_known and not is_given_back(row) and row.state != SettlementState.EXPIRED:
+    # One whose payments were signed again may still revert, and only a final block says otherwise.
+    if not is_known and not slot.is_superseded(row):
         yield _included_as(slot, row, SettlementState.INCLUDED, inclusion)
 
 
@@ -143,7 +143,7 @@ def end_superseded(slot: NonceSlot, row: TransactionRow, inclusion: Inclusion) -
         for leg in row.legs:
             message = "Payment %s was given back, and %s paid it all the same"
             log.critical(message, leg.payment_id, row.tx, extra={"paymentId": leg.payment_id})
-    elif row.state == SettlementState.REPLACED:
+    elif row.state == SettlementState.REPLACED and not row.is_wanted:
         return [_included_as(slot, row, SettlementState.FAILED, inclusion)]
     return [StateChange(slot.current, SettlementState.REPLACED, f"{row.tx} was included in its place.")]
 

@@ -8,7 +8,7 @@ from chains.port import Inclusion, Observation
 from foundation.database import fetch_rows
 from payments.lifecycle import SettlementState
 from payments.models import Settlement
-from payments.settling.transaction_rows import TransactionRow, read_rows
+from payments.settling.transaction_rows import TransactionRow, is_given_back, read_rows
 
 # Hardly any slot has others.
 _FIND_OTHERS = """
@@ -43,6 +43,19 @@ class NonceSlot:
             # These share no nonce: that another one failed says nothing of the open one.
             found = [(row, seen) for row, seen in found if row is self.current or _has_paid(seen)]
         return max(found, key=lambda pair: pair[1].is_final, default=None)
+
+    def is_superseded(self, row: TransactionRow) -> bool:
+        """Tell whether a transaction's payments go on without it, or are over: then its inclusion changes nothing more.
+
+        On a chain without nonces, the search of the escrow's history notices such an inclusion.
+        """
+        if not row.pays or row.nonce is None:
+            return is_given_back(row)
+        # What was replaced by one that pays, and whose nonce is filled since, has expired with that one.
+        has_expired = row.state == SettlementState.EXPIRED or (
+            row.state == SettlementState.REPLACED and not self.current.pays
+        )
+        return has_expired or not row.is_wanted
 
     def displaced_by(self, included: TransactionRow) -> TransactionRow | None:
         """Return the open transaction if it ends because another one was included; None if it is the included one."""

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from chains.port import AuthorizedBy, Finality, Order, Submitter, TransactionQuery
 from foundation.database import fetch_rows
 from foundation.kernel.assets import Asset
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lifecycle import PaymentStatus
 from payments.models import Payment, Settlement
 
 # How many transactions are read, sent or looked for at once.
@@ -91,6 +91,11 @@ class TransactionRow:
         """The legs that it is still to pay: it goes on with them, and their payments were not given back."""
         return [leg for leg in self.legs if not leg.is_void and leg.skipped is None and not leg.is_given_back]
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a payment of it still waits for a transaction that pays it."""
+        return any(leg.status == PaymentStatus.APPROVED for leg in self.to_pay)
+
 
 def read_rows(found: QuerySet[Settlement]) -> list[TransactionRow]:
     """Read the transactions of a query, in its order, with their legs."""
@@ -128,17 +133,6 @@ def is_past_deadline(row: TransactionRow, finality: Finality) -> bool:
     """Tell whether the chain's final block is past the deadline of a transaction."""
     is_past = row.valid_until is not None and finality.time > row.valid_until
     return is_past or (row.valid_until_height is not None and finality.height > row.valid_until_height)
-
-
-def is_superseded(row: TransactionRow) -> bool:
-    """Tell whether its payments go on without it, or are over: then its inclusion changes nothing more.
-
-    On a chain without nonces, the search of the escrow's history notices such an inclusion.
-    """
-    if not row.pays or row.nonce is None:
-        return is_given_back(row)
-    is_wanted = any(leg.status == PaymentStatus.APPROVED for leg in row.to_pay)
-    return not is_wanted or row.state == SettlementState.EXPIRED
 
 
 def is_given_back(row: TransactionRow) -> bool:

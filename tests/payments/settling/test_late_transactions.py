@@ -72,7 +72,8 @@ def test_bytes_of_a_payment_that_was_signed_anew_may_revert_late_before_that_is_
     assert status_of(payment) == PaymentStatus.APPROVED
 
 
-def test_a_replaced_one_that_reverts_late_takes_nothing_from_the_one_that_has_paid(db):
+@pytest.mark.parametrize("has_paid", [False, True], ids=["under way", "final"])
+def test_a_replaced_one_that_reverts_late_takes_nothing_from_the_one_that_was_signed_anew(db, has_paid):
     scene = Scene(relayers=2)
     payment = scene.pay_and_send()
     late = transaction_of(payment)
@@ -82,15 +83,21 @@ def test_a_replaced_one_that_reverts_late_takes_nothing_from_the_one_that_has_pa
     scene.broadcast()
     paying = transaction_of(payment)
     assert paying.relayer != late.relayer
-    scene.chain.include(paying)
-    scene.confirm()
-    assert (paying.tx != late.tx, status_of(payment)) == (True, PaymentStatus.SETTLED)
+    if has_paid:
+        scene.chain.include(paying)
+        scene.confirm()
 
     for is_final in (False, True):
         scene.chain.include(late, failure="Reverted: escrow: too late", is_final=is_final)
         scene.confirm()
+        scene.tend()
         assert payment.legs.get(settlement=paying.tx).is_live
-        assert state_of(payment) == S.FINAL
+        assert state_of(payment) == (S.FINAL if has_paid else S.BROADCAST)
+    assert [row.state for row in scene.fillers()] == [S.REPLACED]
+
+    scene.chain.include(paying)
+    scene.confirm()
+    assert (states_of(payment)[1:], status_of(payment)) == ([S.EXPIRED, S.FINAL], PaymentStatus.SETTLED)
     check_agent(scene.agent.id)
     check_nonces(scene.chain.name)
 
