@@ -51,22 +51,27 @@ class Folder:
         return cast("dict[str, str]", json.loads(self.keys_file.read_text()))
 
     def port(self, name: str) -> int:
-        """Return the TCP port of a server; choose it on first use."""
-        if name not in self._ports():
-            return self.new_port(name)
-        return self._ports()[name]
+        """Return the TCP port of a server; choose it on first use, once for all who ask at once."""
+        known = self._ports().get(name)
+        if known is None:
+            with locked(self.path / "keys.lock"):
+                known = self._ports().get(name) or self._choose_port(name)
+        return known
 
     def new_port(self, name: str) -> int:
-        """Choose a free port for a server and remember it."""
+        """Choose another free port for a server and remember it."""
         with locked(self.path / "keys.lock"):
-            ports = self._ports()
-            others = set(ports.values())
-            # Random ports keep two installations apart, even while neither of them runs.
-            candidates = random.sample(_PORTS, k=200)
-            port = next((p for p in candidates if p not in others and is_free(p)), None)
-            if port is None:
-                raise LocalnetError("no free TCP port on 127.0.0.1 between 20000 and 32000")
-            _write(self.ports_file, {**ports, name: port})
+            return self._choose_port(name)
+
+    def _choose_port(self, name: str) -> int:
+        ports = self._ports()
+        others = set(ports.values())
+        # Random ports keep two installations apart, even while neither of them runs.
+        candidates = random.sample(_PORTS, k=200)
+        port = next((p for p in candidates if p not in others and is_free(p)), None)
+        if port is None:
+            raise LocalnetError("no free TCP port on 127.0.0.1 between 20000 and 32000")
+        _write(self.ports_file, {**ports, name: port})
         return port
 
     def _ports(self) -> dict[str, int]:

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from eth_account import Account
@@ -10,6 +12,7 @@ from eth_account.hdaccount import key_from_seed
 from eth_utils.crypto import keccak
 
 from workshop.localnet import postgres
+from workshop.localnet.folder import Folder, locked
 from workshop.tests.localnet.installation import wait_for
 
 pytestmark = pytest.mark.long(50)
@@ -98,6 +101,15 @@ def test_several_processes_start_at_once(install):
         assert set(here.pids()) == {"postgres", "redis", "evm", "solana"}
         process.leave()
     assert here.pids() == {}
+
+
+def test_who_asks_for_a_port_while_it_is_being_chosen_gets_the_one_that_was_chosen(tmp_path):
+    folder = Folder(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        with locked(tmp_path / "keys.lock"):
+            asked = [pool.submit(folder.port, "redis") for _ in range(8)]
+            time.sleep(0.3)  # all have seen that there is none yet
+        assert {one.result() for one in asked} == {folder.port("redis")}
 
 
 @pytest.mark.parametrize(
