@@ -197,7 +197,7 @@ def test_a_proof_verifies():
         proof_of({**HEADER, "kid": "before"}), proof_of({**HEADER, "crit": ["x"]}), proof_of({**HEADER, "b64": False}),
         proof_of(key=OTHER_KEY), proof_of(key=Ed25519PrivateKey.generate()),
         proof_of().rpartition(".")[0] + ".", proof_of(status="approved"), proof_of(status="failed"),
-        proof_of(aud="other"), proof_of(aud=["shop"]), proof_of(iss="other"), proof_of(iat=CLAIMS["iat"] + 3600),
+        proof_of(aud="other"), proof_of(aud=["shop"]), proof_of(iss="other"), proof_of(iat=CLAIMS["iat"] + 86_400),
         proof_of(iat="now"), proof_of(amount=0.5), proof_of(sub=None),
     ],
 )  # fmt: skip
