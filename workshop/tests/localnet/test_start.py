@@ -3,7 +3,7 @@
 import os
 import signal
 import socket
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -103,13 +103,18 @@ def test_several_processes_start_at_once(install):
     assert here.pids() == {}
 
 
-def test_who_asks_for_a_port_while_it_is_being_chosen_gets_the_one_that_was_chosen(tmp_path):
-    folder = Folder(tmp_path)
+def test_who_asks_for_a_port_while_it_is_being_chosen_gets_the_one_that_was_chosen(tmp_path, monkeypatch):
+    all_have_seen_that_there_is_none = threading.Barrier(8)
+
+    def lock(path):
+        all_have_seen_that_there_is_none.wait(60)
+        return locked(path)
+
+    monkeypatch.setattr("workshop.localnet.folder.locked", lock)
+    here = Folder(tmp_path)
     with ThreadPoolExecutor(8) as pool:
-        with locked(tmp_path / "keys.lock"):
-            asked = [pool.submit(folder.port, "redis") for _ in range(8)]
-            time.sleep(0.3)  # all have seen that there is none yet
-        assert {one.result() for one in asked} == {folder.port("redis")}
+        ports = set(pool.map(here.port, ["redis"] * 8))
+    assert ports == {here.port("redis")}
 
 
 @pytest.mark.parametrize(
