@@ -9,13 +9,15 @@ from django.db.models.signals import post_migrate
 from foundation.installed_sql import install_sql
 
 SQL = Path(__file__).parent / "sql"
-FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "budgets.sql")
+FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "tallies.sql", SQL / "budgets.sql")
 TABLES = (
     "policy_agent",
     "ledger_logentry",
     "ledger_balancemovement",
     "ledger_clockrepair",
     "policy_policyrevision",
+    "ledger_tally",
+    "ledger_tallymark",
 )
 
 

@@ -1,6 +1,7 @@
 """Check one log entry as evidence: its hash, its signature, its place in the chain, its idempotency record."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Q
@@ -8,7 +9,10 @@ from django.db.models import Q
 from ledger.judgements import read_explanation
 from ledger.models import ClockRepair, LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
-from policy.rules import SIGNER_RULE
+from policy.facts import EXAMPLE_FACTS as _ANY
+from policy.facts import PayeeFacts
+from policy.models import PolicyRevision
+from policy.rules import SIGNER_RULE, rules_in_force
 
 
 def find_seal_problems(entry: LogEntry, keys: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -26,6 +30,18 @@ def find_seal_problems(entry: LogEntry, keys: Sequence[Mapping[str, Any]]) -> It
         yield "The entry's idempotency record is not the one that was sealed."
     if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
         yield "The entry is not a 503, but would be repeated like one."
+
+
+def is_judged_by(entry: LogEntry, policy: PolicyRevision) -> bool:
+    """Tell whether an approval has recorded the limits of a revision, each as its rule records it."""
+    facts = replace(
+        _ANY, payee=PayeeFacts(entry.service, is_approved=True, asset=entry.asset), more=policy.more,
+        max_per_payment=policy.max_per_payment, daily_limit=policy.daily_limit, weekly_limit=policy.weekly_limit,
+    )  # fmt: skip
+    explanation = read_explanation(entry)
+    records = [rule.record for rule in rules_in_force(policy.more) if rule.record is not None]
+    of_policy = {name: text for one in records for name, text in one.of(facts).items() if name in one.limits}
+    return all(explanation.get(name) == text for name, text in of_policy.items())
 
 
 def find_link_problem(entry: LogEntry) -> str:

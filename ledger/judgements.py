@@ -4,7 +4,7 @@ An entry records what it was decided by, not all that was known then: an approva
 refusal the amounts that its rule compared. Where nothing is recorded, a rule is only said to have passed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -12,11 +12,12 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.models import LogEntry, Result
-from policy.rule import Rule, Said
+from policy.rule import Figure, Rule, Said
 from policy.rules import RULES, SIGNER_RULE, words_of_refusal
 
 APPROVAL = "Every rule passed"
-_COMPARED = {"limit": "Limit", "spent": "Spent before", "requested": "Asked for", "remaining": "Would have fitted"}
+_SPENT, _MADE = "Spent before", "Made before"
+_COMPARED = {"limit": "Limit", "spent": _SPENT, "requested": "Asked for", "remaining": "Would have fitted"}
 
 
 class Outcome(StrEnum):
@@ -34,7 +35,7 @@ class Judgement:
     title: str
     outcome: Outcome
     words: str = ""
-    figures: tuple[tuple[str, Decimal], ...] = ()
+    figures: tuple[tuple[str, Figure], ...] = ()
     share: float | None = None
 
 
@@ -84,26 +85,50 @@ def read_explanation(entry: LogEntry) -> dict[str, Any]:
 
 def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
     paid, judgements = _number(entry.amount), []
-    for rule in (*RULES, SIGNER_RULE):
+    for rule in _rules_shown(
+        lambda rule: rule.record is not None and any(one in explanation for one in rule.record.names)
+    ):
         said = _read_record(rule, paid, explanation)
-        judgements.append(Judgement(rule.words.passed, Outcome.PASSED, figures=said.figures, share=said.share))
+        words = "; ".join(f"{label}: {text}" for label, text in said.texts)
+        judgements.append(Judgement(rule.words.passed, Outcome.PASSED, words, said.figures, said.share))
     return judgements
 
 
+def _rules_shown(is_recorded: Callable[[Rule], bool]) -> list[Rule]:
+    """Give the rules of every policy, and those optional ones of which the entry has something."""
+    return [rule for rule in (*RULES, SIGNER_RULE) if rule.is_on is None or is_recorded(rule)]
+
+
 def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any]) -> Said:
-    """Read what an approval has recorded of a rule; nothing, if an amount of it is missing or unreadable."""
-    names = () if rule.record is None else rule.record.names
-    amounts = [paid, *(_number(explanation.get(name)) for name in names)]
-    return Said() if rule.record is None or None in amounts else rule.record.say(*amounts)
+    """Read what an approval has recorded of a rule; nothing, if it does not fit or is unreadable."""
+    if rule.record is None or paid is None:
+        return Said()
+    values = [_recorded(explanation.get(name)) for name in rule.record.names]
+    try:
+        return rule.record.say(paid, *values)
+    except (TypeError, ArithmeticError):
+        return Said()
+
+
+def _recorded(text: Any) -> Figure | str | None:
+    """Read a number without a point, an amount, or a text."""
+    if isinstance(text, str) and text.isascii() and text.isdecimal():
+        return int(text)
+    number = _number(text)
+    return _text(text) if number is None else number
 
 
 def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
     """Give the rules before the one that refused, and that one. Those behind it are not needed any more."""
     judgements, outcome = [], Outcome.PASSED
-    for rule in (*RULES, SIGNER_RULE):
+    for rule in _rules_shown(lambda rule: rule.name == entry.rule):
         if rule.name == entry.rule:
-            compared = [(label, _number(explanation.get(name))) for name, label in _COMPARED.items()]
-            figures = tuple((label, amount) for label, amount in compared if amount is not None)
+            compared = [(label, _recorded(explanation.get(name))) for name, label in _COMPARED.items()]
+            figures = tuple(
+                (_MADE if isinstance(figure, int) and label == _SPENT else label, figure)
+                for label, figure in compared
+                if isinstance(figure, Decimal | int)
+            )
             words = str(explanation.get("message", ""))
             judgements.append(Judgement(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED

@@ -28,11 +28,12 @@ from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
 from ledger.serializers import BudgetSerializer, LogEntrySerializer, LogPageSerializer, LogQuerySerializer
 from ledger.views import BudgetViewSet, LogViewSet
-from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
-from policy.rule import Figures
+from policy.openapi import EXAMPLE_AGENT, EXAMPLE_LIMITS, EXAMPLE_SERVICE, EXAMPLE_SIGNER, OPTIONAL_LIMITS, RECORDED
 from policy.rules import RULE_NAMES, RULES, SERVICE_RULE
+from policy.serializers import present_limits
 
 DECIDED_AT = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
+_COUNTED = "What `{}` compares. Null: it cannot be counted at present."
 _HASH = {"pattern": "^[0-9a-f]{64}$"}
 _TX = {"examples": ["0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"]}
 
@@ -62,10 +63,17 @@ refine(
     BudgetSerializer,
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
-        ("balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment"), COMPUTED_AMOUNT
+        (
+            "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment", "spentThisHour",
+            "spentThisMonth",
+        ),
+        COMPUTED_AMOUNT,
     ),
-)
-_AMOUNTS = (*Figures._fields, *(name for rule in RULES if rule.record is not None for name in rule.record.names))
+    spentInTotal={**COMPUTED_AMOUNT, "type": ["string", "null"], "description": _COUNTED.format("totalLimit")},
+    paymentsThisHour={"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerHour")},
+    paymentsToday={"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerDay")},
+    **OPTIONAL_LIMITS,
+)  # fmt: skip
 _SCHEMAS: dict[str, Json] = {
     "DecisionResult": enumeration(Result.values, "What was decided."),
     "Explanation": {
@@ -74,7 +82,7 @@ _SCHEMAS: dict[str, Json] = {
         "required": ["message"],
         "properties": {
             "message": MESSAGE,
-            **{name: text(**COMPUTED_AMOUNT) for name in _AMOUNTS},
+            **RECORDED,
             "allowedAt": {**INSTANT, "type": ["string", "null"]},
             "recipient": text(description="CAIP-10. Of an approved payment only."),
             "escrowId": text(description="What the chain knows the payment by. Of an approved payment only."),
@@ -141,22 +149,17 @@ def example_page() -> dict[str, Any]:
 
 def _get_budget() -> Operation:
     shown = {
-        "agentId": EXAMPLE_AGENT,
-        "status": "active",
-        "asset": "USDC",
-        "balance": "959.25",
-        "spentToday": "12.50",
-        "spentThisWeek": "40.75",
-        "dailyLimit": "50.00",
-        "weeklyLimit": "200.00",
-        "maxPerPayment": "10.00",
+        "agentId": EXAMPLE_AGENT, "status": "active", "asset": "USDC", "balance": "959.25", "spentToday": "12.50",
+        "spentThisWeek": "40.75", "dailyLimit": "50.00", "weeklyLimit": "200.00", "maxPerPayment": "10.00",
         "policyRevision": "polrev_3",
-    }
+    }  # fmt: skip
+    limited = {**shown, **present_limits(EXAMPLE_LIMITS), "spentThisHour": "2.50", "paymentsToday": 25}
+    examples = example("Budget", shown, "Without optional limits"), example("Limited", limited, "With optional limits")
     return Operation(
         "getBudget",
         "Read an agent's balance, rolling spend and limits",
-        "Needs the scope `budgets`.",
-        {200: answer(BudgetSerializer, "The budget as it is now.", example("Budget", shown))},
+        "An optional limit that the policy has is a member, and what it compares another. Needs the scope `budgets`.",
+        {200: answer(BudgetSerializer, "The budget as it is now.", *examples)},
         causes=[InsufficientScope(), AgentNotFound(), NotFound()],
         parameters=[OpenApiParameter("id", str, "path", description="The agent's id. It may hold a slash.")],
     )

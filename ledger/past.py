@@ -1,16 +1,23 @@
-"""What an agent did, as `ledger.replay` judges it anew."""
+"""What an agent did, as `ledger.replay` judges it anew, and what rolling windows hold of what was spent."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
+
+from foundation.kernel.money import EXACT
+from policy.more_limits import MoreLimits
+from policy.more_objections import HOUR, MONTH
+from policy.objections import DAY, WEEK
 
 
 class Past(NamedTuple):
     """A decision as the log has it. `is_off_list`: refused because the policy did not allow the service.
 
-    `repairs` counts the clock repairs before it. `is_judged`: it is within the time that is judged anew.
+    `repairs` counts the clock repairs before it. `is_judged`: it is within the time that is judged anew. One that is
+    not may stand for several: `payments` says for how many, 0 if nobody asks; without a `service` for those to any.
     """
 
     at: datetime
@@ -24,15 +31,17 @@ class Past(NamedTuple):
     payment_id: str | None
     repairs: int
     is_judged: bool
+    payments: int = 1
 
 
 class Move(NamedTuple):
-    """A movement of the balance that is no payment; one with `spent_at` gives the payment back."""
+    """A movement of the balance that is no payment; one with `spent_at` gives the payment to `payee` back."""
 
     at: datetime
     amount: Decimal
     spent_at: datetime | None
     payment_id: str | None
+    payee: str | None = None
 
 
 class Repair(NamedTuple):
@@ -44,17 +53,19 @@ class Repair(NamedTuple):
 
 
 class Payee(NamedTuple):
-    """A payee as it is now: its asset, and the least that is paid to it."""
+    """A payee as it is now: its asset, the least that is paid to it, and since when it is approved."""
 
     asset: str
     minimum: Decimal | None
+    approved_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """What an agent did: decisions in the order of its hash chain, the other movements by time.
 
-    `balance` is the balance before all of it.
+    As it was before all of it: `balance`; `spent`, ever; `paid`, the number of payments to each payee. What was given
+    back by then is in neither of the latter two, and they are needed only where a limit is about them.
     """
 
     asset: str
@@ -63,3 +74,86 @@ class History:
     moves: Sequence[Move] = ()
     repairs: Sequence[Repair] = ()
     payees: Mapping[str, Payee] = field(default_factory=dict)
+    spent: Decimal = Decimal(0)
+    paid: Mapping[str, int] = field(default_factory=dict)
+
+
+class Spend(NamedTuple):
+    """What was spent as of a moment, by how many payments and to whom; negative: it was given back.
+
+    `repairs` counts the clock repairs before it; None: no repair changes its moment.
+    """
+
+    at: datetime
+    amount: Decimal
+    payments: int
+    payee: str | None
+    repairs: int | None
+
+
+def lengths_of_windows(more: MoreLimits) -> list[timedelta]:
+    """Return the lengths of the windows in which a policy with these optional limits sums or counts all payments."""
+    has_hour = more.hourly_limit is not None or more.payments_per_hour is not None
+    has_month = more.monthly_limit is not None
+    return [*([HOUR] if has_hour else []), DAY, WEEK, *([MONTH] if has_month else [])]
+
+
+def limits_payees(more: MoreLimits) -> bool:
+    """Tell whether a limit is about what was paid to a payee within a window."""
+    return any(one is not None for one in (more.payee_daily_limit, more.payee_weekly_limit, more.payee_limits))
+
+
+class Window:
+    """What a rolling window holds. `first` is the place of the first spend in it; `gone` has what is before that."""
+
+    __slots__ = ("amount", "first", "gone_amount", "gone_payments", "payments")
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.amount, self.payments = self.gone_amount, self.gone_payments = Decimal(0), 0
+
+
+class Windows:
+    """What was spent in the rolling windows that end with the decision at hand: `(now - length, now]`.
+
+    They move on with time; what is added may be of any moment.
+    """
+
+    def __init__(self, lengths: Iterable[timedelta]) -> None:
+        self._spends: list[Spend] = []  # by their moments
+        self._moments: list[datetime] = []
+        self._windows = {length: Window() for length in lengths}
+        self._amount, self._payments = Decimal(0), 0  # of all of them
+
+    def add(self, spend: Spend) -> None:
+        """Add what was spent, or given back, before the decision at hand."""
+        self._amount = EXACT.add(self._amount, spend.amount)
+        self._payments += spend.payments
+        moments, at = self._moments, spend.at
+        if not moments or moments[-1] <= at:
+            moments.append(at)
+            self._spends.append(spend)
+            return
+        place = bisect_right(moments, at)
+        moments.insert(place, at)
+        self._spends.insert(place, spend)
+        for window in self._windows.values():
+            if place < window.first:
+                window.first += 1
+                window.gone_amount = EXACT.add(window.gone_amount, spend.amount)
+                window.gone_payments += spend.payments
+
+    def at(self, now: datetime) -> Mapping[timedelta, Window]:
+        """Return the windows by their lengths, with what they hold now."""
+        moments, count = self._moments, len(self._moments)
+        for length, window in self._windows.items():
+            since, first = now - length, window.first
+            while first < count and moments[first] <= since:
+                spend = self._spends[first]
+                window.gone_amount = EXACT.add(window.gone_amount, spend.amount)
+                window.gone_payments += spend.payments
+                first += 1
+            window.first = first
+            window.amount = EXACT.subtract(self._amount, window.gone_amount)
+            window.payments = self._payments - window.gone_payments
+        return self._windows

@@ -13,10 +13,16 @@ from foundation.database import fetch_briefly, in_batches, reading_alias
 from foundation.kernel.ids import first_id, time_of
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
 from policy.models import Agent
+from policy.more_limits import MoreLimits, given, read_more
+from policy.rule import Figure, Wait
 
 # Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
 _NEAR = timedelta(minutes=10)
-_BUDGETS = "SELECT * FROM ledger_budgets(%s::text[])"
+_BUDGETS = "SELECT * FROM ledger_budgets_2(%s::text[])"
+
+
+# The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
+COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,22 @@ class Budget:
     weekly_limit: Decimal
     max_per_payment: Decimal
     policy_revision: int
+    more_json: str | None = None
+    counted: list[Decimal | None] | None = None
+
+    @property
+    def more(self) -> MoreLimits:
+        """Read the optional limits; raises OperationRefused if only a later release knows one."""
+        return read_more(self.more_json)
+
+    def used(self) -> dict[str, Figure | None]:
+        """Tell what is used of each optional limit that there is; None: it cannot be counted at present."""
+        counted = dict(zip(COUNTED, self.counted or (), strict=False))
+        return {
+            part.field: figure if (figure := counted.get(part.field)) is None or part.kind.is_amount else int(figure)
+            for part, _ in given(self.more)
+            if part.field in COUNTED
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +105,14 @@ def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:
     return {row[0]: Budget(*row) for row in rows}
 
 
-def find_fitting_moment(
-    agent_id: str, spent_total: Decimal, now: datetime, window: timedelta, headroom: Decimal
-) -> datetime:
-    """Find the first moment at which the agent's rolling window holds at most `headroom`, if it pays nothing more.
+def find_fitting_moment(agent_id: str, payee: str, total: Decimal, now: datetime, wait: Wait) -> datetime:
+    """Find the first moment at which what a limit of the agent waits for has come to pass, if it pays nothing more.
 
-    `spent_total` is the agent's running total now.
+    `total`: all until now of what is measured, at the `payee` or in all.
     """
+    asked = [agent_id, wait.measure.value, payee, total, now, wait.window, wait.most_spent]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT ledger_fits_at(%s, %s, %s, %s, %s)", [agent_id, spent_total, now, window, headroom])  # type: ignore[list-item]
+        cursor.execute("SELECT ledger_fits_at_2(%s, %s, %s, %s, %s, %s, %s)", asked)  # type: ignore[arg-type]
         moment: datetime = cursor.fetchone()[0]
     return moment
 

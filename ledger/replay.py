@@ -1,12 +1,13 @@
 """Judge what an agent asked for in the past by other limits: the history goes in, decisions come out.
 
-The judge is `policy.rules.ask_rules`; the facts are those of the past wherever the limits do not change them:
+The judges are the rules of `policy.rules`; the facts are those of the past wherever the limits do not change them:
 
 - Everything before the first judged decision counts as it was, as if the limits had come into force at that moment.
 - A window holds what the other limits would have approved until then. A payment that was given back leaves it when
   that was booked, as of the moment it was spent; what only the other limits approve is taken to have succeeded.
 - What an earlier rule refused stays refused. The exception is a service that the policy did not allow: it is judged
   with its payee as it is now, and with the balance as it was.
+- A payee counts as approved since it was last approved, or since ever, if that was after the decision.
 - The balance is not simulated: what would have been spent more or less does not change what it covered later.
 - What could not be signed stays refused unless the other limits refuse it before.
 - A clock repair counts as in `sql/windows.sql`: what was in the future then stays in every window until its head left.
@@ -15,25 +16,26 @@ What is booked by hand, or given back, is ordered among the decisions by its tim
 the database's can err by that difference.
 """
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import reduce
-from heapq import heapify, heappop, heappush
+from decimal import localcontext
 from typing import NamedTuple
 
 from foundation.kernel.money import EXACT
-from ledger.past import History, Move, Past
-from policy.facts import Facts, PayeeFacts, make_facts
+from ledger.past import History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
+from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
+from policy.limits import Limits
+from policy.more_limits import NO_MORE
+from policy.more_objections import HOUR, MONTH
 from policy.objections import DAY, WEEK
-from policy.operations import Limits
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, ask_rules
+from policy.rule import Rule
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, rules_in_force
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
 _ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
-# The rules that can object to what all rules before the limits let pass in the past.
-_VARIED = tuple(rule for rule in RULES if rule.varies)
+_EMPTY = Window()
 
 
 class Judged(NamedTuple):
@@ -49,38 +51,24 @@ def replay(history: History, limits: Limits) -> Iterator[Judged]:
     return _Replay(history, limits).run()
 
 
-class _Window:
-    """What was spent in the rolling window that ends with the decision at hand: `(now - length, now]`."""
-
-    def __init__(self, length: timedelta) -> None:
-        self._length = length
-        self.fill([])
-
-    def fill(self, spends: list[tuple[datetime, Decimal]]) -> None:
-        self._spends = spends
-        self._sum = reduce(EXACT.add, (amount for _, amount in spends), Decimal(0))
-        heapify(self._spends)
-
-    def add(self, at: datetime, amount: Decimal) -> None:
-        heappush(self._spends, (at, amount))
-        self._sum = EXACT.add(self._sum, amount)
-
-    def spent(self, now: datetime) -> Decimal:
-        since, spends = now - self._length, self._spends
-        while spends and spends[0][0] <= since:
-            self._sum = EXACT.subtract(self._sum, heappop(spends)[1])
-        return self._sum
-
-
 class _Replay:
     def __init__(self, history: History, limits: Limits) -> None:
-        self._history = history
-        self._limits = limits
-        self._day, self._week = _Window(DAY), _Window(WEEK)
-        self._balance = history.balance
-        self._spends: list[tuple[datetime, Decimal, int]] = []  # with the repairs before them
-        self._not_paid: set[str | None] = set()  # payments of the past that the other limits refuse
+        self._history, self._limits = history, limits
+        self._rules = rules_in_force(limits.more)
+        # Those that can object to what all rules before the limits let pass in the past.
+        self._varied = tuple(rule for rule in self._rules if rule.varies)
         self._repairs = {repair.number: repair for repair in history.repairs}
+        self._balance, self._spent = history.balance, history.spent
+        self._paid: Counter[str | None] = Counter(history.paid)
+        self._has_more = limits.more is not NO_MORE
+        self._limits_payees = limits_payees(limits.more)
+        self._spends: list[Spend] = []
+        self._not_paid: set[str | None] = set()  # payments of the past that the other limits refuse
+        self._empty_windows()
+
+    def _empty_windows(self) -> None:
+        self._windows = Windows(lengths_of_windows(self._limits.more))
+        self._of_payee: defaultdict[str | None, Windows] = defaultdict(lambda: Windows((DAY, WEEK)))
 
     def run(self) -> Iterator[Judged]:
         moves = list(reversed(self._history.moves))
@@ -89,8 +77,7 @@ class _Replay:
             if past.repairs != number:
                 number = past.repairs
                 self._go_back()
-            booked_by = self._really_at(past)
-            while moves and moves[-1].at <= booked_by:
+            while moves and moves[-1].at <= self._really_at(past):
                 self._move(moves.pop())
             is_approved = past.is_approved
             if past.is_judged:
@@ -98,7 +85,7 @@ class _Replay:
                 is_approved = judged.is_approved
                 yield judged
             if is_approved:
-                self._spend(past.at, past.amount, number)
+                self._spend(Spend(past.at, past.amount, past.payments, past.service, number))
             elif past.is_approved:
                 self._not_paid.add(past.payment_id)
             if past.is_approved:
@@ -107,14 +94,17 @@ class _Replay:
     def _judge(self, past: Past) -> Judged:
         if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        decision = ask_rules(self._facts(past), RULES if past.is_off_list else _VARIED)
-        if decision.is_approved and past.rule == SIGNER_RULE.name:
-            return Judged(past, is_approved=False, rule=SIGNER_RULE.name)
-        return Judged(past, decision.is_approved, decision.rule.name)
+        rule = _find_refusing(self._facts(past), self._rules if past.is_off_list else self._varied)
+        if rule is None and past.rule == SIGNER_RULE.name:
+            rule = SIGNER_RULE
+        return Judged(past, rule is None, (rule or self._rules[-1]).name)
 
     def _facts(self, past: Past) -> Facts:
         """Restore the facts of a decision; what an earlier rule let pass in the past, it lets pass again."""
-        payee = self._history.payees.get(past.service) if past.is_off_list else None
+        payee = self._history.payees.get(past.service)
+        judged_as = payee if past.is_off_list else None
+        asset = judged_as.asset if judged_as else past.asset
+        held = self._windows.at(past.at)
         return make_facts(
             amount=past.amount,
             asset=past.asset,
@@ -122,22 +112,45 @@ class _Replay:
             agent_asset=self._history.asset,
             balance=self._balance if past.is_off_list else past.amount,
             limits=self._limits,
-            spent_today=self._day.spent(past.at),
-            spent_this_week=self._week.spent(past.at),
-            payee=PayeeFacts(past.service, is_approved=True, asset=payee.asset if payee else past.asset),
-            minimum=payee.minimum if payee else None,
+            spent_today=held[DAY].amount,
+            spent_this_week=held[WEEK].amount,
+            payee=PayeeFacts(past.service, is_approved=True, asset=asset, approved_at=_approved_at(payee, past)),
+            minimum=judged_as.minimum if judged_as else None,
+            counted=self._count(past, held) if self._has_more else NOTHING_COUNTED,
+            at=past.at,
+        )
+
+    def _count(self, past: Past, held: Mapping[timedelta, Window]) -> Counted:
+        hour = held.get(HOUR, _EMPTY)
+        to_payee = self._of_payee[past.service].at(past.at) if self._limits_payees else {}
+        return Counted(
+            spent_this_hour=hour.amount,
+            spent_this_month=held.get(MONTH, _EMPTY).amount,
+            spent_ever=self._spent,
+            payments_this_hour=hour.payments,
+            payments_today=held[DAY].payments,
+            payee_spent_today=to_payee.get(DAY, _EMPTY).amount,
+            payee_spent_this_week=to_payee.get(WEEK, _EMPTY).amount,
+            payee_payments=self._paid[past.service],
         )
 
     def _move(self, move: Move) -> None:
         self._balance = EXACT.add(self._balance, move.amount)
         if move.spent_at is not None and move.payment_id not in self._not_paid:
-            self._spend(move.spent_at, -move.amount, None)
+            # It has no moment but its own, whatever was repaired: as in sql/windows.sql.
+            self._spend(Spend(move.spent_at, -move.amount, -1, move.payee, repairs=None))
 
-    def _spend(self, at: datetime, amount: Decimal, repairs: int | None) -> None:
-        # What was given back has no effective moment but its own, whatever was repaired: as in sql/windows.sql.
-        self._spends.append((at, amount, -1 if repairs is None else repairs))
-        self._day.add(at, amount)
-        self._week.add(at, amount)
+    def _spend(self, spend: Spend) -> None:
+        self._spends.append(spend)
+        self._hold(spend)
+        if self._has_more:
+            self._spent = EXACT.add(self._spent, spend.amount)
+            self._paid[spend.payee] += spend.payments
+
+    def _hold(self, spend: Spend) -> None:
+        self._windows.add(spend)
+        if self._limits_payees:
+            self._of_payee[spend.payee].add(spend)
 
     def _really_at(self, past: Past) -> datetime:
         """Tell when a decision was made at the latest: before the repair, if that found it in the future."""
@@ -146,10 +159,23 @@ class _Replay:
 
     def _go_back(self) -> None:
         """Fill the windows anew after a clock repair: time has gone back, and the future counts until its end."""
-        spends = []
-        for at, amount, repairs in self._spends:
-            ended = self._repairs.get(repairs + 1) if repairs >= 0 else None
-            is_ahead = ended is not None and at > ended.repaired_at
-            spends.append((ended.head_at if ended is not None and is_ahead else at, amount))
-        self._day.fill(list(spends))
-        self._week.fill(list(spends))
+        self._empty_windows()
+        for spend in self._spends:
+            ended = None if spend.repairs is None else self._repairs.get(spend.repairs + 1)
+            is_ahead = ended is not None and spend.at > ended.repaired_at
+            self._hold(spend._replace(at=ended.head_at) if ended is not None and is_ahead else spend)
+
+
+def _find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
+    """Find the first rule that objects, as `ask_rules` does, which says more: that takes time for many refusals."""
+    with localcontext(EXACT):
+        for rule in rules:
+            if rule.check(facts) is not None:
+                return rule
+    return None
+
+
+def _approved_at(payee: Payee | None, past: Past) -> datetime | None:
+    """Tell since when a payee was approved; None: it is not known, since the approval of now came later."""
+    approved_at = None if payee is None else payee.approved_at
+    return None if approved_at is None or approved_at > past.at else approved_at

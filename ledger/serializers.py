@@ -11,7 +11,19 @@ from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import AgentNotFound
 from foundation.kernel.money import format_amount
-from ledger.queries import find_budget
+from ledger.queries import Budget, find_budget
+from policy.limit_kinds import COUNT
+from policy.more_limits import PART_OF_FIELD
+from policy.serializers import OptionalLimitsSerializer, present_limits
+
+# What the optional limits compare, by the limit.
+_COMPARED = {
+    "hourly_limit": "spentThisHour",
+    "monthly_limit": "spentThisMonth",
+    "total_limit": "spentInTotal",
+    "payments_per_hour": "paymentsThisHour",
+    "payments_per_day": "paymentsToday",
+}
 
 
 class LogQuerySerializer(serializers.Serializer):
@@ -54,8 +66,11 @@ class LogPageSerializer(serializers.Serializer):
     nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
 
 
-class BudgetSerializer(serializers.Serializer):
-    """Response of `GET /v1/agents/:id/budget`."""
+class BudgetSerializer(OptionalLimitsSerializer):
+    """Response of `GET /v1/agents/:id/budget`.
+
+    An optional limit that the policy has is a member, and what it compares is another one.
+    """
 
     agentId = serializers.CharField()
     status = serializers.ChoiceField(choices=["active", "paused"])
@@ -67,6 +82,16 @@ class BudgetSerializer(serializers.Serializer):
     weeklyLimit = serializers.CharField()
     maxPerPayment = serializers.CharField()
     policyRevision = serializers.CharField()
+
+    def get_fields(self) -> dict[str, Any]:
+        """Add what the optional limits compare."""
+        spent = {
+            name: serializers.IntegerField(required=False, help_text=f"What `{PART_OF_FIELD[field].name}` compares.")
+            if PART_OF_FIELD[field].kind is COUNT
+            else serializers.CharField(required=False, help_text=f"What `{PART_OF_FIELD[field].name}` compares.")
+            for field, name in _COMPARED.items()
+        }
+        return super().get_fields() | spent
 
 
 def present_budget(agent_id: str) -> dict[str, Any]:
@@ -89,4 +114,14 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "weeklyLimit": format_amount(budget.weekly_limit),
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
+        **present_limits(budget.more),
+        **_present_counted(budget),
+    }
+
+
+def _present_counted(budget: Budget) -> dict[str, Any]:
+    """Shape what optional limits compare, of those that there are; null: it cannot be counted at present."""
+    return {
+        _COMPARED[field]: None if figure is None else PART_OF_FIELD[field].kind.json(figure)
+        for field, figure in budget.used().items()
     }

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from policy.models import Agent, PolicyRevision, SignerSwitch
+from policy.more_limits import given
 from staff.audit import record
 
 
@@ -18,14 +19,16 @@ def record_agent(agent: Agent, revision: PolicyRevision, *, by: str, reason: str
 
 def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, reason: str) -> None:
     """Record that an agent's policy was changed, at the moment of the new revision."""
+    was, is_now = _policy(before), _policy(after)
+    every = dict.fromkeys((*was, *is_now))  # an optional limit that one of them has is null in the other
     record(
         "policy.changed",
         subject_type="policy",
         subject=after.agent_id,
         by=by,
         reason=reason,
-        before=_policy(before),
-        after=_policy(after),
+        before={**every, **was},
+        after={**every, **is_now},
         now=after.created_at,
     )
 
@@ -78,4 +81,5 @@ def _policy(revision: PolicyRevision) -> dict[str, Any]:
         "dailyLimit": revision.daily_limit,
         "weeklyLimit": revision.weekly_limit,
         "allowedServices": revision.allowed_services,
+        **{part.name: part.kind.json(value) for part, value in given(revision.more)},
     }

@@ -1,11 +1,12 @@
 """All that a decision of the policy depends on. Amounts are in units of the allowance's asset."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Protocol
 
 from chains.port import Obstacle
+from policy.limits import LimitsInForce
+from policy.more_limits import NO_MORE, MoreLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class PayeeFacts:
 
     `wants_it_elsewhere`: it asks for this payment at another recipient, or on another chain, than was approved (x402).
     `obstacle`: why this payment cannot be made to it until somebody changes something; None: nothing that is known.
+    `approved_at`: since when it is approved as it is; None: it is not, or nobody asks.
     """
 
     id: str
@@ -21,22 +23,27 @@ class PayeeFacts:
     asset: str
     wants_it_elsewhere: bool = False
     obstacle: Obstacle | None = None
+    approved_at: datetime | None = None
 
 
-class LimitsInForce(Protocol):
-    """The limits of a policy revision, in units of the agent's asset, wherever they were read."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What optional limits compare: what was spent, and how many payments were made, before this one.
 
-    @property
-    def max_per_payment(self) -> Decimal: ...
+    Of a limit that there is not, it is 0. `payee_…`: to the payee of this payment.
+    """
 
-    @property
-    def daily_limit(self) -> Decimal: ...
+    spent_this_hour: Decimal = Decimal(0)
+    spent_this_month: Decimal = Decimal(0)
+    spent_ever: Decimal = Decimal(0)
+    payments_this_hour: int = 0
+    payments_today: int = 0
+    payee_spent_today: Decimal = Decimal(0)
+    payee_spent_this_week: Decimal = Decimal(0)
+    payee_payments: int = 0
 
-    @property
-    def weekly_limit(self) -> Decimal: ...
 
-    @property
-    def allowed_services(self) -> Collection[str] | None: ...
+NOTHING_COUNTED = Counted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Facts:
     """A payment, and what is known of its agent and its payee.
 
     `allowed_services` None means every approved service; `payee` None: unknown; `minimum` None: any amount will do.
+    `more` are the optional limits, `counted` what they compare; `at` is the moment of the decision.
     """
 
     amount: Decimal
@@ -59,6 +67,9 @@ class Facts:
     allowed_services: frozenset[str] | None
     payee: PayeeFacts | None
     minimum: Decimal | None
+    at: datetime
+    more: MoreLimits = NO_MORE
+    counted: Counted = NOTHING_COUNTED
 
 
 def make_facts(
@@ -71,8 +82,10 @@ def make_facts(
     limits: LimitsInForce,
     spent_today: Decimal,
     spent_this_week: Decimal,
+    counted: Counted,
     payee: PayeeFacts | None,
     minimum: Decimal | None,
+    at: datetime,
 ) -> Facts:
     """Make the facts of a payment: one that is decided now, or one of the past that other limits judge again.
 
@@ -93,6 +106,9 @@ def make_facts(
         allowed_services=None if allowed is None else frozenset(allowed),
         payee=payee,
         minimum=minimum,
+        at=at,
+        more=limits.more,
+        counted=counted,
     )
 
 
@@ -117,4 +133,5 @@ EXAMPLE_FACTS = Facts(
     allowed_services=None,
     payee=_PAYEE,
     minimum=Decimal("0.01"),
+    at=datetime(2026, 5, 14, 18, 42, 11, 123000, UTC),
 )

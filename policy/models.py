@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from foundation.kernel.assets import Asset
 from policy.fields import AmountField
+from policy.more_limits import MoreLimits, read_more
 
 
 class AgentStatus(models.TextChoices):
@@ -68,6 +69,11 @@ class PolicyRevision(models.Model):
     daily_limit = AmountField()
     weekly_limit = AmountField()
     allowed_services = ArrayField(models.CharField(max_length=128), null=True)
+    # Null: a release until 0.3 has made it, which keeps the optional limits as they are (migration 0007).
+    more_json = models.TextField(null=True, help_text="The optional limits.")  # noqa: DJ001
+    counts_payments = models.BooleanField(
+        default=False, db_default=False, help_text="A limit needs payments counted by number or by payee."
+    )
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
     # Earlier releases, which run beside this one for a while, do not write it.
@@ -87,6 +93,11 @@ class PolicyRevision(models.Model):
 
     def __str__(self) -> str:
         return f"polrev_{self.number}"
+
+    @property
+    def more(self) -> MoreLimits:
+        """Read the optional limits; raises OperationRefused if only a later release knows one."""
+        return read_more(self.more_json)
 
 
 class ApiKey(models.Model):

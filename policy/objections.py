@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from foundation.kernel.money import EXACT, format_amount
 from policy.facts import Facts
-from policy.rule import NO_FIGURES, Explanation, Figures, Record, Said, Wait
+from policy.rule import NO_FIGURES, Explanation, Figures, Measure, Record, Said, Wait
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)
 NOT_ON_THE_LIST = "The agent's policy does not allow this service."  # the log is searched for it, see `ledger.preview`
@@ -82,36 +82,46 @@ BALANCE = Record(("balance",), lambda facts: (facts.balance - facts.amount,), _s
 
 @dataclass(frozen=True, slots=True)
 class WindowLimit:
-    """A limit of what is spent within a rolling window.
+    """A limit of what is spent within a rolling window, or ever (None); `limit` gives None where there is none.
 
     `records`: the names of the spend after a payment, and of the limit, in the `explanation` of an approval's entry.
     """
 
     name: str
-    window: timedelta
-    limit: Callable[[Facts], Decimal]
+    window: timedelta | None
+    limit: Callable[[Facts], Decimal | None]
     spent: Callable[[Facts], Decimal]
     records: tuple[str, str]
+    measure: Measure = Measure.SPENT
 
     def check(self, facts: Facts) -> Explanation | None:
         """Object to what would lift the spend above the limit, and say what it has to wait for."""
         limit, spent = self.limit(facts), self.spent(facts)
-        if spent + facts.amount <= limit:
+        if limit is None or spent + facts.amount <= limit:
             return None
+        waits_for: tuple[Wait, ...] = ()
+        if self.window is not None and facts.amount <= limit:
+            waits_for = (Wait(self.window, limit - facts.amount, self.measure),)
         return Explanation(
-            f"The {self.name} limit is {format_amount(limit)} {facts.asset}, of which {format_amount(spent)} is spent.",
-            waits_for=(Wait(self.window, limit - facts.amount),) if facts.amount <= limit else (),
+            f"The {self.name} is {format_amount(limit)} {facts.asset}, of which {format_amount(spent)} is spent.",
+            waits_for,
         )
 
     def figures(self, facts: Facts) -> Figures:
         """Give the amounts that `check` compares."""
         limit, spent = self.limit(facts), self.spent(facts)
+        if limit is None:
+            return NO_FIGURES
         return Figures(limit, spent, facts.amount, remaining=max(limit - spent, Decimal(0)))
 
     @property
     def record(self) -> Record:
         """What the entry of an approval has of it."""
-        return Record(self.records, lambda facts: (self.spent(facts) + facts.amount, self.limit(facts)), _say_window)
+        return Record(self.records, self._recorded, _say_window, frozenset(self.records[1:]))
+
+    def _recorded(self, facts: Facts) -> tuple[Decimal | None, ...]:
+        limit = self.limit(facts)
+        return (None, None) if limit is None else (self.spent(facts) + facts.amount, limit)
 
 
 def _say_window(paid: Decimal, spent: Decimal, limit: Decimal) -> Said:
@@ -121,14 +131,14 @@ def _say_window(paid: Decimal, spent: Decimal, limit: Decimal) -> Said:
 
 
 WEEKLY = WindowLimit(
-    "weekly",
+    "weekly limit",
     WEEK,
     lambda facts: facts.weekly_limit,
     lambda facts: facts.spent_this_week,
     ("spentThisWeek", "weeklyLimit"),
 )
 DAILY = WindowLimit(
-    "daily", DAY, lambda facts: facts.daily_limit, lambda facts: facts.spent_today, ("spentToday", "dailyLimit")
+    "daily limit", DAY, lambda facts: facts.daily_limit, lambda facts: facts.spent_today, ("spentToday", "dailyLimit")
 )
 
 
@@ -139,8 +149,11 @@ def under_max_payment(facts: Facts) -> Explanation | None:
     return Explanation(f"A single payment may not exceed {format_amount(facts.max_per_payment)} {facts.asset}.")
 
 
-def _say_single(paid: Decimal, limit: Decimal) -> Said:
+def say_single(paid: Decimal, limit: Decimal) -> Said:
+    """Say what an approval has of a limit of single payments."""
     return Said((("Limit", limit), ("This payment", paid)))
 
 
-PER_PAYMENT = Record(("maxPerPayment",), lambda facts: (facts.max_per_payment,), _say_single)
+PER_PAYMENT = Record(
+    ("maxPerPayment",), lambda facts: (facts.max_per_payment,), say_single, frozenset(("maxPerPayment",))
+)

@@ -15,8 +15,8 @@ from django.db.models.functions import Greatest
 from foundation.database import FOUR_EYES_LOCK, lock_name
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
+from policy.limits import Limits, lets_more_pass
 from policy.models import PolicyRevision
-from policy.operations import Limits, lets_more_pass
 
 _LONGEST_WINDOW = timedelta(days=7)
 

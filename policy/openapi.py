@@ -1,6 +1,7 @@
 """What the OpenAPI document says of keys, of refusals by policy, and of the published keys."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -22,9 +23,15 @@ from foundation.api.openapi_parts import (
     refer,
     text,
 )
+from policy import limit_kinds as kinds
 from policy.authentication import ApiKeyAuthentication
+from policy.hours import parse_hours
 from policy.models import AgentStatus, ApiKey, Scope
-from policy.rules import RULE_NAMES
+from policy.more_limits import PARTS, MoreLimits
+from policy.payee_limits import NAMES as PAYEE_LIMITS
+from policy.payee_limits import PayeeException
+from policy.rule import Figures
+from policy.rules import RULE_NAMES, RULES
 from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
 from policy.views import MeViewSet
@@ -34,9 +41,52 @@ from policy.views import MeViewSet
 EXAMPLE_AGENT, EXAMPLE_SERVICE = "example-agent", "example-market-data"
 # Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
 EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
+EXAMPLE_LIMITS = MoreLimits(
+    hourly_limit=Decimal(10),
+    payments_per_day=100,
+    payee_daily_limit=Decimal(5),
+    payee_limits={EXAMPLE_SERVICE: PayeeException({"day": Decimal(20), "week": None})},
+    allowed_hours=parse_hours("mon-fri 09:00-17:00 Europe/Berlin"),
+    allowed_until=datetime(2026, 12, 31, 23, 0, tzinfo=UTC),
+)
+# What a rule compares: amounts, or numbers of payments, which have no decimals.
+FIGURE: Json = {"pattern": r"^[0-9]+(\.[0-9]{2,})?$", "examples": ["99.50"]}
+_NUMBER: Json = {"pattern": "^[0-9]+$"}
+_DAY = "(mon|tue|wed|thu|fri|sat|sun)"
+_HOURS = rf"(daily|{_DAY}(-{_DAY})?) [0-9]{{2}}:[0-9]{{2}}-[0-9]{{2}}:[0-9]{{2}}"
+_FORMS: dict[kinds.LimitKind, Json] = {
+    kinds.AMOUNT: COMPUTED_AMOUNT,
+    kinds.COUNT: {"minimum": 0},
+    kinds.WAITED: {"minimum": 1},
+    kinds.HOURS: {
+        "pattern": rf"^{_HOURS}(, {_HOURS})* [A-Za-z0-9_+/-]+$",
+        "description": "When it may pay: hours of the clock on the wall, in a time zone.",
+        "examples": ["mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin"],
+    },
+    kinds.SINCE: {**INSTANT, "description": "The moment from which it may pay. UTC, with milliseconds."},
+    kinds.UNTIL: {**INSTANT, "description": "The moment from which it may pay no more. UTC, with milliseconds."},
+    kinds.PAYEES: {
+        "additionalProperties": refer("PayeeLimits"),
+        "description": "Payees with other limits than those of every payee, by their ids.",
+    },
+}
+# The forms of optional limits, wherever an answer shows those of a policy.
+OPTIONAL_LIMITS = {part.name: _FORMS[part.kind] for part in PARTS}
+_WRITTEN = {
+    "paymentsToday": _NUMBER,
+    "paymentsThisHour": _NUMBER,
+    **{part.name: _NUMBER for part in PARTS if part.kind in (kinds.COUNT, kinds.WAITED)},
+    **{part.name: _FORMS[part.kind] for part in PARTS if part.kind in (kinds.HOURS, kinds.SINCE, kinds.UNTIL)},
+}
+_NAMES = [name for rule in RULES if rule.record is not None for name in rule.record.names]
+# What the log has of the rules, all of it as strings: what a refusal compared, and what an approval records.
+RECORDED: Json = {
+    **{name: text(**FIGURE) for name in Figures._fields},
+    **{name: text(**_WRITTEN.get(name, COMPUTED_AMOUNT)) for name in _NAMES},
+}
 
 
-refine(KeySerializer, createdAt=INSTANT, expiresAt=INSTANT)
+refine(KeySerializer, createdAt=INSTANT, expiresAt=INSTANT, **OPTIONAL_LIMITS)
 
 
 def _get_key() -> Operation:
@@ -51,7 +101,14 @@ def _get_key() -> Operation:
         "getKey",
         "Read what the key permits that the request is made with",
         "Every key will do.",
-        {200: answer(KeySerializer, "The key.", example("Key", present_key(key)))},
+        {
+            200: answer(
+                KeySerializer,
+                "The key. A bound one has the optional limits of its agent's policy, too.",
+                example("Key", present_key(key), "Of an agent without optional limits"),
+                example("Limited", present_key(key, EXAMPLE_LIMITS), "Of an agent with optional limits"),
+            )
+        },
     )
 
 
@@ -83,20 +140,25 @@ _SCHEMAS: dict[str, Json] = {
             "rule": refer("Rule"),
             "logId": text(**identifier("log")),
             "policyRevision": text(**POLICY_REVISION),
-            "limit": text(**COMPUTED_AMOUNT, description="The limit that would be crossed."),
-            "spent": text(**COMPUTED_AMOUNT, description="What the window holds already."),
-            "requested": text(**COMPUTED_AMOUNT, description="The amount of this payment."),
-            "remaining": text(**COMPUTED_AMOUNT, description="What could still be paid now."),
+            "limit": text(**FIGURE, description="The limit that would be crossed: an amount, or a number of payments."),
+            "spent": text(**FIGURE, description="What the window holds already."),
+            "requested": text(**FIGURE, description="The amount of this payment, or 1 payment."),
+            "remaining": text(**FIGURE, description="What could still be paid now."),
             "allowedAt": {
                 **INSTANT,
                 "type": ["string", "null"],
-                "description": "When the same payment would fit the window; null if waiting does not help.",
+                "description": "When all limits would let the same payment pass; null if waiting does not help.",
             },
             "fields": ERROR_FIELDS,
         },
         required=[*ERROR_MEMBERS, "rule", "logId", "policyRevision"],
     ),
-    "Rule": enumeration(RULE_NAMES, "The rules of a policy, in the order in which they are asked."),
+    "Rule": enumeration(RULE_NAMES, "The rules that a policy may have, in the order in which they are asked."),
+    "PayeeLimits": object_of(
+        "What differs for one payee. A limit that is not named is that of every payee. Null: there is none.",
+        {name: text(or_null=True, **COMPUTED_AMOUNT) for name in PAYEE_LIMITS},
+        required=(),
+    ),
     "AgentStatus": enumeration(AgentStatus.values, "A paused agent pays nothing."),
     "Scope": enumeration(Scope.values, "What a key may be used for."),
     "PublicKey": object_of(

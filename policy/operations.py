@@ -1,9 +1,7 @@
 """Create and change agents, policies and the signer's switch. `key_operations` has those of API keys."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime
-from decimal import Decimal
 
 from django.db import transaction
 
@@ -14,22 +12,11 @@ from foundation.kernel.money import AmountError, to_base_units
 from foundation.kernel.times import utc_now
 from policy import changes
 from policy.agent_ids import check_agent_id
+from policy.limits import Limits, lets_more_pass
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
+from policy.more_limits import MoreLimits, given, write_more
 
 _MAX_SERVICE_ID_LENGTH = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a policy revision, in units of the agent's asset; a limit of 0 approves nothing.
-
-    `allowed_services` None means every approved service.
-    """
-
-    max_per_payment: Decimal
-    daily_limit: Decimal
-    weekly_limit: Decimal
-    allowed_services: Sequence[str] | None = None
 
 
 def create_agent(
@@ -59,7 +46,7 @@ def check_new_agent(agent_id: str, asset: Asset, limits: Limits) -> None:
         OperationRefused: the id is none for a new agent (`agent_ids`), or a limit is not an amount.
     """
     check_agent_id(agent_id)
-    _check_limits(asset, limits)
+    check_limits(asset, limits)
 
 
 def set_policy(
@@ -89,7 +76,7 @@ def set_policy(
         agent.policy_revision += 1
         agent.save(update_fields=["policy_revision"])
         limits = change(limits_of(present))
-        _check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
+        check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
         is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
         revision = _add_revision(agent, limits, by, now or utc_now(), is_by_one=is_by_one)
         changes.record_policy(present, revision, by=by, reason=reason)
@@ -98,19 +85,9 @@ def set_policy(
 
 def limits_of(revision: PolicyRevision) -> Limits:
     """Return the limits of a revision."""
-    return Limits(revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services)
-
-
-def lets_more_pass(old: Limits, new: Limits) -> bool:
-    """Tell whether a policy has a higher limit than another, or allows a service that the other does not."""
-    is_higher = (
-        new.max_per_payment > old.max_per_payment
-        or new.daily_limit > old.daily_limit
-        or new.weekly_limit > old.weekly_limit
+    return Limits(
+        revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services, revision.more
     )
-    if old.allowed_services is None:
-        return is_higher
-    return is_higher or new.allowed_services is None or not set(new.allowed_services) <= set(old.allowed_services)
 
 
 def pause_agent(agent_id: str, *, by: str, reason: str = "", now: datetime | None = None) -> Agent:
@@ -172,7 +149,12 @@ def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str, now: d
     return agent
 
 
-def _check_limits(asset: Asset, limits: Limits) -> None:
+def check_limits(asset: Asset, limits: Limits) -> None:
+    """Check the limits of an agent with this asset.
+
+    Raises:
+        OperationRefused: says which is none.
+    """
     for service_id in limits.allowed_services or ():
         if not 1 <= len(service_id) <= _MAX_SERVICE_ID_LENGTH:
             raise OperationRefused(f"A service id has 1 to {_MAX_SERVICE_ID_LENGTH} characters.")
@@ -183,13 +165,29 @@ def _check_limits(asset: Asset, limits: Limits) -> None:
             raise OperationRefused(str(error)) from error
         if units < 0:
             raise OperationRefused("A limit is zero or more.")
+    _check_more(asset, limits.more)
+
+
+def _check_more(asset: Asset, more: MoreLimits) -> None:
+    for part, value in given(more):
+        try:
+            part.kind.read(part.kind.write(value), asset)
+        except (ValueError, ArithmeticError) as error:
+            raise OperationRefused(f"{part.label}: {error}") from error
+    if (more.new_payee_payments is None) != (more.new_payee_max_per_payment is None):
+        raise OperationRefused(
+            "To limit the first payments to a payee, give their number and the most that each may be."
+        )
+    if more.allowed_from is not None and more.allowed_until is not None and more.allowed_from >= more.allowed_until:
+        raise OperationRefused("An allowance ends after it begins.")
 
 
 def _add_revision(agent: Agent, limits: Limits, by: str, now: datetime, *, is_by_one: bool) -> PolicyRevision:
-    _check_limits(Asset(agent.asset), limits)
+    check_limits(Asset(agent.asset), limits)
     return PolicyRevision.objects.create(
         agent=agent, number=agent.policy_revision, max_per_payment=limits.max_per_payment,
         daily_limit=limits.daily_limit, weekly_limit=limits.weekly_limit,
         allowed_services=None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
+        more_json=write_more(limits.more), counts_payments=limits.more.needs_tally,
         created_by=by, created_at=now, is_by_one=is_by_one,
     )  # fmt: skip

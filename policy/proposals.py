@@ -1,7 +1,6 @@
 """Propose a new agent, or a change of an agent's policy; what lets more pass needs a second person (`one_person`)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +11,21 @@ from django.db import transaction
 from foundation.commands import AUTHOR
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from foundation.kernel.money import AmountError, format_amount, parse_amount
 from policy.agent_ids import check_is_distinct
 from policy.key_operations import revoke_api_key
+from policy.limit_texts import arguments_of_known, arguments_of_new, names_a_limit, read_limits, write_limits
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.one_person import lock_thresholds, takes_two
-from policy.operations import Limits, create_agent, limits_of, pause_agent, resume_agent, set_policy, switch_signer
+from policy.operations import (
+    check_limits,
+    create_agent,
+    limits_of,
+    pause_agent,
+    resume_agent,
+    set_policy,
+    switch_signer,
+)
 from staff.audit import is_confirmed
 from staff.kinds import STOP, Argument, Kind, register
 from staff.second_person import Outcome, Proposal, propose
@@ -25,26 +33,12 @@ from staff.second_person import Outcome, Proposal, propose
 KIND, MAKE_AGENT = "policy.raise", "agent.make"
 STOP_SIGNER, START_SIGNER = "signer.stop", "signer.start"
 PAUSE, RESUME, REVOKE = "agent.pause", "agent.resume", "api_key.revoke"
-
-
-def _payees(text: str) -> list[str] | None:
-    return None if text == "*" else [one for one in text.split(",") if one]
-
-
 _OF_AGENT = {"agent": Argument("The agent's id.")}
-_LIMITS = {
-    "max_per_payment": "Limit of a single payment.",
-    "daily_limit": "Limit of any 24 hours.",
-    "weekly_limit": "Limit of any 7 days.",
-}
-_PAYEES = "The ids of the payees that it may pay, with commas between them; or * for all."
 
 
 def register_kinds() -> None:
     """Make the kinds of changes of agents, keys and the signer known."""
-    of_new = {name: Argument(says) for name, says in _LIMITS.items()}
-    of_new["allowed_services"] = Argument(_PAYEES, _payees)
-    of_known = {name: replace(one, is_needed=False) for name, one in of_new.items()}
+    of_new, of_known = arguments_of_new(), arguments_of_known()
     seen = Argument("The number of the revision that was looked at; no other one is changed.", int, is_needed=False)
     change, switch = "policy.change_agent", "policy.change_signerswitch"
     register(
@@ -78,7 +72,7 @@ def propose_agent(
     Raises:
         OperationRefused: as of `create_agent`, another agent is taken for it, or no reason.
     """
-    arguments = {"agent": agent_id, "asset": asset.value, **_written(limits)}
+    arguments = {"agent": agent_id, "asset": asset.value, **write_limits(limits)}
     proposal = Proposal(MAKE_AGENT, "new_agent", agent_id, arguments, shown, reason)
     with transaction.atomic():
         lock_thresholds()
@@ -91,46 +85,24 @@ def propose_policy(
     """Change the policy that somebody has seen, at once or, if it lets more pass, once a second person confirms it.
 
     Raises:
-        OperationRefused: the policy has changed since, a limit is not an amount, no reason, or without the permission.
+        OperationRefused: the policy has changed since, `check_limits` objects, no reason, or without the permission.
     """
-    arguments = {
-        "agent": seen.agent_id,
-        "revision": seen.number,
-        **_written(limits),
-    }
-    proposal = Proposal(KIND, "policy", seen.agent_id, arguments, shown, reason)
     asset = Asset(seen.agent.asset)
+    check_limits(asset, limits)  # nobody is asked to confirm what would be refused
+    arguments = {"agent": seen.agent_id, "revision": seen.number, **write_limits(limits)}
+    proposal = Proposal(KIND, "policy", seen.agent_id, arguments, shown, reason)
     with transaction.atomic():
         lock_thresholds()
         return propose(proposal, by=by, needs_second=takes_two(seen.agent_id, asset, limits, old=limits_of(seen)))
 
 
-def _written(limits: Limits) -> dict[str, Any]:
-    return {
-        "max_per_payment": format_amount(limits.max_per_payment),
-        "daily_limit": format_amount(limits.daily_limit),
-        "weekly_limit": format_amount(limits.weekly_limit),
-        "allowed_services": None if limits.allowed_services is None else list(limits.allowed_services),
-    }
-
-
-def limits_asked(arguments: Mapping[str, Any], asset: Asset) -> Limits:
-    """Read the limits that a proposal asks for.
+def limits_asked(arguments: Mapping[str, Any], asset: Asset, present: Limits | None = None) -> Limits:
+    """Read the limits that a proposal asks for; what it does not name is that of `present`, None: of a new agent.
 
     Raises:
-        OperationRefused: one is no amount of the asset.
+        OperationRefused: names a limit that is not of its form.
     """
-    return Limits(**_members_asked(arguments, asset))
-
-
-def _members_asked(arguments: Mapping[str, Any], asset: Asset) -> dict[str, Any]:
-    asked = {name: arguments[name] for name in (*_LIMITS, "allowed_services") if name in arguments}
-    for name in asked.keys() & _LIMITS.keys():
-        try:
-            asked[name] = parse_amount(asked[name], asset, allow_zero=True)
-        except AmountError as error:
-            raise OperationRefused(f"{name}: {error}") from error
-    return asked
+    return read_limits(arguments, asset, present)
 
 
 def _asset(text: str) -> str:
@@ -161,12 +133,11 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     agent = Agent.objects.filter(pk=arguments["agent"]).first()
     if agent is None:
         raise OperationRefused(f"There is no agent {arguments['agent']}.")
-    asked = _members_asked(arguments, Asset(agent.asset))
-    if not asked:
+    if not names_a_limit(arguments):
         raise OperationRefused("Name at least one limit, or allowed_services.")
     revision = set_policy(
         agent.id,
-        change=lambda present: replace(present, **asked),
+        change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
         by=by,
         reason=reason,
         seen=arguments.get("revision"),

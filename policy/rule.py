@@ -2,29 +2,57 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any, NamedTuple
 
 from foundation.kernel.errors import ContractError
+from foundation.kernel.money import format_amount
 from policy.facts import Facts
+from policy.more_limits import MoreLimits
+
+
+class Measure(Enum):
+    """What a limit of a rolling window is about: the agent's spend, its payments, or its spend at one payee."""
+
+    SPENT = "spent"
+    PAYMENTS = "payments"
+    PAYEE_SPENT = "payee_spent"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The same payment fits a limit once the spend within the rolling `window` is down to `most_spent`."""
+    """The same payment fits a limit once the rolling `window` holds `most_spent` at most of what is measured."""
 
     window: timedelta
     most_spent: Decimal
+    measure: Measure = Measure.SPENT
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """The same payment is let pass from this moment on."""
+
+    at: datetime
+
+
+# An amount in units of the asset, or a number of payments.
+Figure = Decimal | int
 
 
 class Figures(NamedTuple):
-    """The amounts that a rule compares, None where it has none; `remaining`: the most that it lets pass now."""
+    """What a rule compares, None where it has none; `remaining`: the most that it lets pass now."""
 
-    limit: Decimal | None = None
-    spent: Decimal | None = None
-    requested: Decimal | None = None
-    remaining: Decimal | None = None
+    limit: Figure | None = None
+    spent: Figure | None = None
+    requested: Figure | None = None
+    remaining: Figure | None = None
+
+
+def write_figure(figure: Figure) -> str:
+    """Write an amount as amounts are written, and a number as a number."""
+    return str(figure) if isinstance(figure, int) else format_amount(figure)
 
 
 NO_FIGURES = Figures()
@@ -32,41 +60,46 @@ NO_FIGURES = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a rule decided as it did: a sentence, and the amounts that it compared, which are its rule's `figures`.
+    """Why a rule decided as it did: a sentence, and what it compared, which are its rule's `figures`.
 
     `waits_for`: what has to come to pass before the same payment is not objected to; empty: waiting does not help.
     """
 
     message: str
-    waits_for: tuple[Wait, ...] = ()
+    waits_for: tuple[Wait | WaitUntil, ...] = ()
     figures: Figures = NO_FIGURES
 
 
 class Said(NamedTuple):
-    """What the log entry of an approval says of a rule: amounts with what they are in the console's words.
+    """What the log entry of an approval says of a rule: figures and texts, with what they are in the console's words.
 
     `share`: the part of the rule's limit that was used after the payment, from 0 to 1.
     """
 
-    figures: tuple[tuple[str, Decimal], ...] = ()
+    figures: tuple[tuple[str, Figure], ...] = ()
     share: float | None = None
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the log entry of an approval has of a rule: amounts, by their names in the entry's `explanation`.
+    """What the log entry of an approval has of a rule: figures or texts, by their names in the `explanation`.
 
-    `amounts` takes them from the facts, in the order of `names`. `say` tells later what they mean: it is given the
-    amount that was paid, then these.
+    `values` takes them from the facts, in the order of `names`; None is left out. `say` tells later what they mean: it
+    is given the amount that was paid, then these. `limits`: which of the names are of the policy itself.
     """
 
     names: tuple[str, ...]
-    amounts: Callable[[Facts], tuple[Decimal, ...]]
+    values: Callable[[Facts], tuple[Figure | str | None, ...]]
     say: Callable[..., Said]
+    limits: frozenset[str] = frozenset()
 
-    def of(self, facts: Facts) -> dict[str, Decimal]:
+    def of(self, facts: Facts) -> dict[str, str]:
         """Return what is recorded of a payment."""
-        return dict(zip(self.names, self.amounts(facts), strict=True))
+        found = zip(self.names, self.values(facts), strict=True)
+        return {
+            name: value if isinstance(value, str) else write_figure(value) for name, value in found if value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +119,7 @@ class Rule:
     services change what it says, so that a preview of others asks it again; but for the rule of approved payees, its
     place is behind those that do not vary. `figures`: the amounts that it compares, whatever it decides. `record`: what
     an approval's log entry has of it. `field`: the member of the request that is at fault. `examples`: how
-    `EXAMPLE_FACTS` differ where it refuses.
+    `EXAMPLE_FACTS` differ where it refuses. `is_on` tells whether a policy has it; None: every policy has.
     """
 
     name: str
@@ -98,3 +131,4 @@ class Rule:
     record: Record | None = None
     field: str | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
+    is_on: Callable[[MoreLimits], bool] | None = None

@@ -2,7 +2,8 @@
 
 A rule is a value that carries all of itself. Rules are asked in the order of `RULES`; the first that objects blocks and
 names the decision, and if none does the last one names it. To add a rule, write its check in `objections.py` and put
-it into the tuple: the API and its document, log, console, pictures and previews are made from it.
+it into the tuple; one that a policy need not have is in `more_objections.py` and `more_rules.py`. The API and its
+document, log, console, pictures and previews are made from it.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
@@ -21,7 +22,9 @@ from foundation.kernel.errors import (
 from foundation.kernel.money import EXACT
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
-from policy.rule import Explanation, Figures, Rule, Wait, Words
+from policy.more_limits import NO_MORE, MoreLimits
+from policy.more_rules import NARROWER, OF_TIME, WIDER
+from policy.rule import Explanation, Figures, Rule, Wait, WaitUntil, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ SERVICE_RULE = Rule(
     varies=True,
     examples=({"payee": None}, {"payee": UNAPPROVED_PAYEE}, {"allowed_services": frozenset({"news"})}),
 )
-RULES: tuple[Rule, ...] = (
+_FIRST: tuple[Rule, ...] = (
     Rule(
         "agent_active",
         AgentPaused,
@@ -91,6 +94,8 @@ RULES: tuple[Rule, ...] = (
         record=objections.BALANCE,
         examples=({"balance": Decimal("0.20")},),
     ),
+)
+_WINDOWS = (
     Rule(
         "under_weekly_limit",
         BudgetExceeded,
@@ -111,17 +116,19 @@ RULES: tuple[Rule, ...] = (
         record=objections.DAILY.record,
         examples=({"spent_today": Decimal("49.90")},),
     ),
-    Rule(
-        "under_max_payment",
-        BudgetExceeded,
-        objections.under_max_payment,
-        Words("Within the limit per payment", "Above the limit per payment", "limit per payment"),
-        varies=True,
-        figures=lambda facts: Figures(facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment),
-        record=objections.PER_PAYMENT,
-        examples=({"amount": Decimal(12)},),
-    ),
 )
+# The last of all names the decision that no rule objects to.
+_LAST = Rule(
+    "under_max_payment",
+    BudgetExceeded,
+    objections.under_max_payment,
+    Words("Within the limit per payment", "Above the limit per payment", "limit per payment"),
+    varies=True,
+    figures=lambda facts: Figures(facts.max_per_payment, requested=facts.amount, remaining=facts.max_per_payment),
+    record=objections.PER_PAYMENT,
+    examples=({"amount": Decimal(12)},),
+)
+RULES: tuple[Rule, ...] = (*_FIRST, *OF_TIME, *WIDER, *_WINDOWS, *NARROWER, _LAST)
 # No question of facts: whoever tries to sign what all rules let pass finds out.
 SIGNER_RULE = Rule(
     "policy_signer_available",
@@ -146,8 +153,18 @@ def words_of_refusal(name: str) -> Words:
     return rule.words if rule else Words(name, name, name)
 
 
-def ask_rules(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
-    """Judge one payment. Total: every set of facts has a decision."""
+def rules_in_force(more: MoreLimits) -> tuple[Rule, ...]:
+    """Return the rules that a policy has, in their order."""
+    has_more = more is not NO_MORE
+    return tuple(rule for rule in RULES if rule.is_on is None or (has_more and rule.is_on(more)))
+
+
+def ask_rules(facts: Facts, rules: Sequence[Rule] | None = None) -> Decision:
+    """Judge one payment, by all rules that its policy has unless `rules` are given.
+
+    Total: every set of facts has a decision.
+    """
+    rules = rules_in_force(facts.more) if rules is None else rules
     with localcontext(EXACT):
         found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]
         if not found:
@@ -163,7 +180,7 @@ def ask_rules(facts: Facts, rules: Sequence[Rule] = RULES) -> Decision:
     )
 
 
-def _merge_waits(found: Sequence[Explanation]) -> tuple[Wait, ...]:
+def _merge_waits(found: Sequence[Explanation]) -> tuple[Wait | WaitUntil, ...]:
     """Wait for what all objections wait for; for nothing if there is one that time does not remove."""
     waits = tuple(wait for objection in found for wait in objection.waits_for)
     return waits if all(objection.waits_for for objection in found) else ()

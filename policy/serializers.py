@@ -7,11 +7,35 @@ from django.conf import settings
 from rest_framework import serializers
 
 from foundation.kernel.times import format_instant
+from policy.limit_kinds import COUNT, PAYEES, WAITED
 from policy.models import ApiKey, Scope
+from policy.more_limits import NO_MORE, PARTS, MoreLimits, given
 
 
-class KeySerializer(serializers.Serializer):
-    """Response of `GET /v1/me`."""
+class OptionalLimitsSerializer(serializers.Serializer):
+    """The optional limits of a policy, each a member if the policy has it."""
+
+    def get_fields(self) -> dict[str, Any]:
+        """Make a field of each part."""
+        fields = dict(super().get_fields())
+        for part in PARTS:
+            options: dict[str, Any] = {"required": False, "help_text": part.help}
+            if part.kind in (COUNT, WAITED):
+                fields[part.name] = serializers.IntegerField(**options)
+            elif part.kind is PAYEES:
+                fields[part.name] = serializers.DictField(child=serializers.DictField(), **options)
+            else:
+                fields[part.name] = serializers.CharField(**options)
+        return fields
+
+
+def present_limits(more: MoreLimits) -> dict[str, Any]:
+    """Shape the optional limits that there are."""
+    return {part.name: part.kind.json(value) for part, value in given(more)}
+
+
+class KeySerializer(OptionalLimitsSerializer):
+    """Response of `GET /v1/me`. Of a bound key, it has the optional limits of its agent's policy, too."""
 
     keyId = serializers.CharField()
     name = serializers.CharField(allow_blank=True)
@@ -23,8 +47,8 @@ class KeySerializer(serializers.Serializer):
     requestsPerMinute = serializers.IntegerField(help_text="More are refused with 429.")
 
 
-def present_key(key: ApiKey) -> dict[str, Any]:
-    """Shape a key for whoever has it."""
+def present_key(key: ApiKey, more: MoreLimits = NO_MORE) -> dict[str, Any]:
+    """Shape a key for whoever has it; `more` are the optional limits of its agent."""
     return {
         "keyId": key.id,
         "name": key.name,
@@ -34,4 +58,5 @@ def present_key(key: ApiKey) -> dict[str, Any]:
         "createdAt": format_instant(key.created_at),
         "expiresAt": key.expires_at and format_instant(key.expires_at),
         "requestsPerMinute": settings.RATE_LIMIT_PER_MINUTE,
+        **present_limits(more),
     }

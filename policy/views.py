@@ -8,6 +8,8 @@ from foundation.api.public_documents import public_document
 from foundation.api.views import ApiViewSet
 from policy.authentication import caller_of
 from policy.models import ApiKey
+from policy.more_limits import NO_MORE
+from policy.queries import find_revision_in_force
 from policy.serializers import present_key
 from policy.signer import published_keys
 
@@ -17,7 +19,9 @@ class MeViewSet(ApiViewSet):
 
     def retrieve(self, request: Request) -> Response:
         """Show the key that the request is made with: what it permits, and until when."""
-        return Response(present_key(ApiKey.objects.get(pk=caller_of(request).key_id)))
+        key = ApiKey.objects.get(pk=caller_of(request).key_id)
+        revision = None if key.agent_id is None else find_revision_in_force(key.agent_id)
+        return Response(present_key(key, NO_MORE if revision is None else revision.more))
 
 
 @public_document

@@ -27,7 +27,14 @@ _ACTIONS = {
 }
 _SUBJECTS = {"webhook": "Webhook endpoint", "delivery": "Webhook delivery", "signer": "Policy signer"}
 # What "nothing" means, where it is more than that.
-_ABSENT = {"allowedServices": "every approved payee", "addressRanges": "from everywhere", "expiresAt": "never"}
+_ABSENT = {
+    "allowedServices": "every approved payee",
+    "allowedHours": "at any time",
+    "addressRanges": "from everywhere",
+    "expiresAt": "never",
+}
+# Of members with others inside, those whose names are ids: they stay as they are.
+_BY_ID = ("payeeLimits",)
 _SHORT = {"api": "API", "url": "URL", "id": "ID", "tx": "transaction", "service": "payee", "services": "payees"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _STATES = ("status", "state")
@@ -65,7 +72,7 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
 
 def _flat(members: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in members.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and name not in _BY_ID:
             yield from _flat(value, f"{prefix}{name} ")
         else:
             yield prefix + name, _in_words(name, value)
@@ -78,10 +85,16 @@ def _in_words(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(_in_words(name, one) for one in value) or "none"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{one}: {_members(members)}" for one, members in sorted(value.items()))
     text = str(value)
     if _INSTANT.fullmatch(text):
         return f"{text[:10]} {text[11:19]} UTC"
     return text.replace("_", " ") if name in _STATES else text
+
+
+def _members(members: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_in_words(name, value)}" for name, value in members.items())
 
 
 def _words(name: str) -> str:

@@ -133,7 +133,7 @@ export interface paths {
         };
         /**
          * Read an agent's balance, rolling spend and limits
-         * @description Needs the scope `budgets`.
+         * @description An optional limit that the policy has is a member, and what it compares another. Needs the scope `budgets`.
          */
         get: operations["getBudget"];
         put?: never;
@@ -384,7 +384,11 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
-        /** @description Response of `GET /v1/agents/:id/budget`. */
+        /**
+         * @description Response of `GET /v1/agents/:id/budget`.
+         *
+         *     An optional limit that the policy has is a member, and what it compares is another one.
+         */
         Budget: {
             agentId: string;
             status: components["schemas"]["AgentStatus"];
@@ -412,6 +416,87 @@ export interface components {
              * @example polrev_3
              */
             policyRevision: string;
+            /**
+             * @description Most that is spent in any 60 minutes.
+             * @example 99.50
+             */
+            hourlyLimit?: string;
+            /**
+             * @description Most that is spent in any 30 days.
+             * @example 99.50
+             */
+            monthlyLimit?: string;
+            /**
+             * @description Most that is spent ever.
+             * @example 99.50
+             */
+            totalLimit?: string;
+            /** @description Most payments in any 60 minutes. */
+            paymentsPerHour?: number;
+            /** @description Most payments in any 24 hours. */
+            paymentsPerDay?: number;
+            /**
+             * @description Most that a single payment to a payee may be.
+             * @example 99.50
+             */
+            payeeMaxPerPayment?: string;
+            /**
+             * @description Most that is paid to each payee in any 24 hours.
+             * @example 99.50
+             */
+            payeeDailyLimit?: string;
+            /**
+             * @description Most that is paid to each payee in any 7 days.
+             * @example 99.50
+             */
+            payeeWeeklyLimit?: string;
+            /** @description Payees with other limits than those of every payee, by their ids. */
+            payeeLimits?: {
+                [key: string]: components["schemas"]["PayeeLimits"];
+            };
+            /**
+             * @description When it may pay: hours of the clock on the wall, in a time zone.
+             * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
+             */
+            allowedHours?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay. UTC, with milliseconds.
+             */
+            allowedFrom?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay no more. UTC, with milliseconds.
+             */
+            allowedUntil?: string;
+            /** @description Hours after a payee's approval in which it is not paid yet. */
+            newPayeeWaitHours?: number;
+            /** @description How many of its first payments are limited; with the next one. */
+            newPayeePayments?: number;
+            /**
+             * @description Most that each of these first payments to a payee may be.
+             * @example 99.50
+             */
+            newPayeeMaxPerPayment?: string;
+            /**
+             * @description What `hourlyLimit` compares.
+             * @example 99.50
+             */
+            spentThisHour?: string;
+            /**
+             * @description What `monthlyLimit` compares.
+             * @example 99.50
+             */
+            spentThisMonth?: string;
+            /**
+             * @description What `totalLimit` compares. Null: it cannot be counted at present.
+             * @example 99.50
+             */
+            spentInTotal?: string | null;
+            /** @description What `paymentsPerHour` compares. Null: it cannot be counted at present. */
+            paymentsThisHour?: number | null;
+            /** @description What `paymentsPerDay` compares. Null: it cannot be counted at present. */
+            paymentsToday?: number | null;
         };
         /** @description Request of `POST /v1/payments/x402`. */
         DemandedPayment: {
@@ -505,7 +590,7 @@ export interface components {
              * @description When the same payment would fit. Null: now, or waiting does not help.
              */
             allowedAt: string | null;
-            /** @description Every rule, in the order in which they are asked. */
+            /** @description Every rule that the policy has, in the order in which they are asked. */
             rules: components["schemas"]["EvaluatedRule"][];
             /** @description Null: it cannot be known. */
             fee: components["schemas"]["Fee"] | null;
@@ -529,7 +614,7 @@ export interface components {
              */
             atMost: string;
         };
-        /** @description Response of `GET /v1/me`. */
+        /** @description Response of `GET /v1/me`. Of a bound key, it has the optional limits of its agent's policy, too. */
         Key: {
             keyId: string;
             name: string;
@@ -550,6 +635,68 @@ export interface components {
             expiresAt: string | null;
             /** @description More are refused with 429. */
             requestsPerMinute: number;
+            /**
+             * @description Most that is spent in any 60 minutes.
+             * @example 99.50
+             */
+            hourlyLimit?: string;
+            /**
+             * @description Most that is spent in any 30 days.
+             * @example 99.50
+             */
+            monthlyLimit?: string;
+            /**
+             * @description Most that is spent ever.
+             * @example 99.50
+             */
+            totalLimit?: string;
+            /** @description Most payments in any 60 minutes. */
+            paymentsPerHour?: number;
+            /** @description Most payments in any 24 hours. */
+            paymentsPerDay?: number;
+            /**
+             * @description Most that a single payment to a payee may be.
+             * @example 99.50
+             */
+            payeeMaxPerPayment?: string;
+            /**
+             * @description Most that is paid to each payee in any 24 hours.
+             * @example 99.50
+             */
+            payeeDailyLimit?: string;
+            /**
+             * @description Most that is paid to each payee in any 7 days.
+             * @example 99.50
+             */
+            payeeWeeklyLimit?: string;
+            /** @description Payees with other limits than those of every payee, by their ids. */
+            payeeLimits?: {
+                [key: string]: components["schemas"]["PayeeLimits"];
+            };
+            /**
+             * @description When it may pay: hours of the clock on the wall, in a time zone.
+             * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
+             */
+            allowedHours?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay. UTC, with milliseconds.
+             */
+            allowedFrom?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay no more. UTC, with milliseconds.
+             */
+            allowedUntil?: string;
+            /** @description Hours after a payee's approval in which it is not paid yet. */
+            newPayeeWaitHours?: number;
+            /** @description How many of its first payments are limited; with the next one. */
+            newPayeePayments?: number;
+            /**
+             * @description Most that each of these first payments to a payee may be.
+             * @example 99.50
+             */
+            newPayeeMaxPerPayment?: string;
         };
         /**
          * @description An element of `data` in `GET /v1/logs`: a decision and its receipt.
@@ -783,7 +930,7 @@ export interface components {
          * @description What a program tells errors apart by.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "service_not_payable" | "agent_not_found" | "payment_not_found" | "service_not_found" | "log_entry_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
+        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "service_not_payable" | "outside_allowed_time" | "agent_not_found" | "payment_not_found" | "service_not_found" | "log_entry_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
         /**
          * @description `same_key`: nothing was stored; send the same request again, after `Retry-After`. `new_key`: the key gets this answer for ever; once the reason is gone, ask with another one. Null: nothing was stored, and the same request gets the same answer until somebody changes something.
          * @enum {string}
@@ -844,7 +991,7 @@ export interface components {
             /** @example polrev_3 */
             policyRevision: string;
             /**
-             * @description The limit that would be crossed.
+             * @description The limit that would be crossed: an amount, or a number of payments.
              * @example 99.50
              */
             limit?: string;
@@ -854,7 +1001,7 @@ export interface components {
              */
             spent?: string;
             /**
-             * @description The amount of this payment.
+             * @description The amount of this payment, or 1 payment.
              * @example 99.50
              */
             requested?: string;
@@ -865,17 +1012,26 @@ export interface components {
             remaining?: string;
             /**
              * Format: date-time
-             * @description When the same payment would fit the window; null if waiting does not help.
+             * @description When all limits would let the same payment pass; null if waiting does not help.
              */
             allowedAt?: string | null;
             /** @description The faults that were found. With `invalid_request` only. */
             fields?: components["schemas"]["FieldError"][];
         };
         /**
-         * @description The rules of a policy, in the order in which they are asked.
+         * @description The rules that a policy may have, in the order in which they are asked.
          * @enum {string}
          */
-        Rule: "agent_active" | "service_approved" | "service_payable" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "under_weekly_limit" | "under_daily_limit" | "under_max_payment" | "policy_signer_available";
+        Rule: "agent_active" | "service_approved" | "service_payable" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "within_dates" | "within_hours" | "new_payee_waited" | "under_total_limit" | "under_monthly_limit" | "under_weekly_limit" | "under_daily_limit" | "under_hourly_limit" | "under_daily_count" | "under_hourly_count" | "under_payee_weekly_limit" | "under_payee_daily_limit" | "under_payee_max_payment" | "under_first_payments_limit" | "under_max_payment" | "policy_signer_available";
+        /** @description What differs for one payee. A limit that is not named is that of every payee. Null: there is none. */
+        PayeeLimits: {
+            /** @example 99.50 */
+            payment?: string | null;
+            /** @example 99.50 */
+            day?: string | null;
+            /** @example 99.50 */
+            week?: string | null;
+        };
         /**
          * @description A paused agent pays nothing.
          * @enum {string}
@@ -919,6 +1075,30 @@ export interface components {
             remaining?: string;
             /** @example 99.50 */
             balance?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay. UTC, with milliseconds.
+             */
+            allowedFrom?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay no more. UTC, with milliseconds.
+             */
+            allowedUntil?: string;
+            /**
+             * @description When it may pay: hours of the clock on the wall, in a time zone.
+             * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
+             */
+            allowedHours?: string;
+            newPayeeWaitHours?: string;
+            /** @example 99.50 */
+            spentInTotal?: string;
+            /** @example 99.50 */
+            totalLimit?: string;
+            /** @example 99.50 */
+            spentThisMonth?: string;
+            /** @example 99.50 */
+            monthlyLimit?: string;
             /** @example 99.50 */
             spentThisWeek?: string;
             /** @example 99.50 */
@@ -927,6 +1107,26 @@ export interface components {
             spentToday?: string;
             /** @example 99.50 */
             dailyLimit?: string;
+            /** @example 99.50 */
+            spentThisHour?: string;
+            /** @example 99.50 */
+            hourlyLimit?: string;
+            paymentsToday?: string;
+            paymentsPerDay?: string;
+            paymentsThisHour?: string;
+            paymentsPerHour?: string;
+            /** @example 99.50 */
+            payeeSpentThisWeek?: string;
+            /** @example 99.50 */
+            payeeWeeklyLimit?: string;
+            /** @example 99.50 */
+            payeeSpentToday?: string;
+            /** @example 99.50 */
+            payeeDailyLimit?: string;
+            /** @example 99.50 */
+            payeeMaxPerPayment?: string;
+            /** @example 99.50 */
+            newPayeeMaxPerPayment?: string;
             /** @example 99.50 */
             maxPerPayment?: string;
             /**
@@ -1108,11 +1308,13 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
                     /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
                     "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1450,11 +1652,13 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
                     "Idempotent-Replayed"?: "true";
+                    /** @description Seconds to wait before the next attempt. */
+                    "Retry-After"?: number;
                     /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
                     "Ignored-Members"?: string;
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2737,7 +2941,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key. */
+            /** @description The key. A bound one has the optional limits of its agent's policy, too. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];

@@ -26,6 +26,7 @@ STATUS: dict[type[errors.ContractError], int] = {
     errors.AgentPaused: 403,
     errors.ServiceNotApproved: 403,
     errors.ServiceNotPayable: 403,
+    errors.OutsideAllowedTime: 403,
     errors.AgentNotFound: 404,
     errors.PaymentNotFound: 404,
     errors.ServiceNotFound: 404,

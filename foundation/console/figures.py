@@ -12,6 +12,11 @@ def show_amount(value: Decimal) -> str:
     return f"{'-' if value < 0 else ''}{int(whole):,}.{fraction}"
 
 
+def show_figure(value: Decimal | int) -> str:
+    """Write an amount, or a number of things, for people: a number has no decimals."""
+    return f"{value:,}" if isinstance(value, int) else show_amount(value)
+
+
 def add_up(sums: Mapping[str, Decimal]) -> str:
     """Write amounts of several assets in one line."""
     return ", ".join(f"{show_amount(amount)} {asset}" for asset, amount in sorted(sums.items()))

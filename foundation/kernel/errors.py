@@ -69,6 +69,12 @@ class ServiceNotPayable(ContractError):
     retry: Retry = "new_key"
 
 
+class OutsideAllowedTime(ContractError):
+    code = "outside_allowed_time"
+    default_message = "The agent's policy does not allow this payment at this time."
+    retry: Retry = "new_key"
+
+
 class IdempotencyConflict(ContractError):
     code = "idempotency_conflict"
     # None: the first payload may have been paid with this key. To take another one at once would pay it twice.

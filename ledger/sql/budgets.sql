@@ -2,9 +2,9 @@
 --
 -- A function, because its plan is kept by the session, whoever is behind a pooler: to plan this takes five times as long as
 -- to run it.
-CREATE OR REPLACE FUNCTION ledger_budgets(p_agents text[]) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION ledger_budgets_2(p_agents text[]) RETURNS TABLE (
     agent_id text, status text, asset text, balance numeric, spent_today numeric, spent_this_week numeric,
-    daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int
+    daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int, more_json text, counted numeric[]
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -12,10 +12,20 @@ BEGIN
     SELECT a.id::text, a.status::text, a.asset::text, a.balance,
            ledger_spent_since(a.id, a.spent_total, clock.now - interval '24 hours'),
            ledger_spent_since(a.id, a.spent_total, clock.now - interval '7 days'),
-           p.daily_limit, p.weekly_limit, p.max_per_payment, p.number
+           p.daily_limit, p.weekly_limit, p.max_per_payment, p.number,
+           p.more_json, CASE WHEN p.more_json <> '{}' THEN ledger_counted(a.id, a.spent_total, clock.now, p) END
       FROM policy_agent a
       JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision
            -- Never earlier than the agent's last entry: the ledger's clock does not step back.
      CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) AS now) clock
      WHERE a.id = ANY(p_agents);
 END $$;
+
+-- Release 0.3 calls this one. It goes with the release after this one.
+CREATE OR REPLACE FUNCTION ledger_budgets(p_agents text[]) RETURNS TABLE (
+    agent_id text, status text, asset text, balance numeric, spent_today numeric, spent_this_week numeric,
+    daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int
+) LANGUAGE sql STABLE AS $$
+    SELECT agent_id, status, asset, balance, spent_today, spent_this_week, daily_limit, weekly_limit, max_per_payment, policy_revision
+      FROM ledger_budgets_2(p_agents);
+$$;

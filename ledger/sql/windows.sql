@@ -47,20 +47,25 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
                       WHERE agent_id = p_agent AND kind = 'return' AND spent_at > p_since), 0)
 $$;
 
--- The first millisecond at which the window's spend is down to p_headroom if nothing more is paid. By bisection:
--- the spend since a moment only falls as the moment advances.
-CREATE OR REPLACE FUNCTION ledger_fits_at(
-    p_agent text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
+-- The first millisecond at which a window holds p_headroom at most of what is measured, if nothing more is paid: of what is spent, of the
+-- number of payments, or of what is spent at a payee. p_total: all of that until now. By bisection: what a window holds only falls as
+-- it advances.
+CREATE OR REPLACE FUNCTION ledger_fits_at_2(
+    p_agent text, p_measure text, p_payee text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
 ) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    too_early timestamptz := p_now - p_window;  -- as a window's start: too much is spent since
-    fits timestamptz;                           -- nothing is spent since
+    too_early timestamptz := p_now - p_window;  -- as a window's start: it holds too much
+    fits timestamptz;                           -- it holds nothing
     middle timestamptz;
+    held numeric;
 BEGIN
     SELECT greatest(p_now, max(r.head_at)) INTO fits FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
     WHILE fits - too_early > interval '1 millisecond' LOOP
         middle := date_trunc('milliseconds', too_early + (fits - too_early) / 2);
-        IF ledger_spent_since(p_agent, p_total, middle) > p_headroom THEN
+        held := CASE p_measure WHEN 'spent' THEN ledger_spent_since(p_agent, p_total, middle)
+                               WHEN 'payments' THEN ledger_payments_since(p_agent, p_total, middle)
+                               WHEN 'payee_spent' THEN ledger_payee_spent_since(p_agent, p_payee, p_total, middle) END;
+        IF held > p_headroom THEN
             too_early := middle;
         ELSE
             fits := middle;
@@ -68,3 +73,10 @@ BEGIN
     END LOOP;
     RETURN fits + p_window;
 END $$;
+
+-- Release 0.3 calls this one. It goes with the release after this one.
+CREATE OR REPLACE FUNCTION ledger_fits_at(
+    p_agent text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT ledger_fits_at_2(p_agent, 'spent', NULL, p_total, p_now, p_window, p_headroom)
+$$;

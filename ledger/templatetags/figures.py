@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 
 from chains.catalogue import alias_of
-from foundation.console.figures import printable, show_amount
+from foundation.console.figures import printable, show_amount, show_figure
 
 register = template.Library()
 _SHORTEST_ID = 20
@@ -19,6 +19,12 @@ _LARGE, _SMALL, _LEAST_SHARE = Decimal("0.1"), Decimal("0.01"), Decimal("0.0001"
 def amount(value: Decimal | None) -> str:
     """Write an amount with separators; a dash where there is none."""
     return "—" if value is None else show_amount(value)
+
+
+@register.filter
+def figure(value: Decimal | int | None, asset: str) -> str:
+    """Write what a rule compares: an amount with its asset, or a number of payments; a dash where there is none."""
+    return show_figure(value) if isinstance(value, int) else f"{amount(value)} {asset}"
 
 
 @register.filter

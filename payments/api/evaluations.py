@@ -1,6 +1,6 @@
 """`POST /v1/payments/evaluate`: the decision that a payment request would get now."""
 
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from typing import Any
 
 from rest_framework import serializers
@@ -18,8 +18,8 @@ from payments.deciding.entries import write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
 from policy.authentication import caller_of
-from policy.rule import Figures, Rule
-from policy.rules import RULE_NAMES, RULES, SIGNER_RULE
+from policy.rule import Figures, Rule, write_figure
+from policy.rules import RULE_NAMES, SIGNER_RULE, rules_in_force
 
 
 class EvaluationViewSet(ApiViewSet):
@@ -74,7 +74,7 @@ def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     decision = evaluation.decision
     refusal = evaluation.refusal or {}
     with localcontext(EXACT):
-        rules = [_present_rule(rule, evaluation) for rule in (*RULES, SIGNER_RULE)]
+        rules = [_present_rule(rule, evaluation) for rule in (*rules_in_force(evaluation.facts.more), SIGNER_RULE)]
     return {
         "result": Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
         "rule": decision.rule.name,
@@ -104,7 +104,7 @@ def _present_rule(rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
 def _headroom(figures: Figures) -> str | None:
     if figures.remaining is None or figures.requested is None:
         return None
-    return format_amount(max(figures.remaining - figures.requested, Decimal(0)))
+    return write_figure(max(figures.remaining - figures.requested, type(figures.remaining)(0)))
 
 
 def _present_fee(fee: Fee) -> dict[str, str]:

@@ -19,9 +19,9 @@ from payments.deciding.preparation import Fee
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
-from policy.facts import EXAMPLE_FACTS
+from policy.facts import EXAMPLE_FACTS, Counted, Facts
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
-from policy.rule import Explanation
+from policy.rule import Explanation, Wait
 from policy.rules import RULES, SIGNER_RULE, Decision, ask_rules
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
@@ -49,6 +49,8 @@ ASKED = PaymentRequest(
     idempotency_key="example-report-wk-20",
     fingerprint=bytes(32),
 )
+# What the optional limits of the examples compare.
+COUNTED = Counted(spent_this_hour=Decimal("2.50"), payments_today=25, payee_spent_today=Decimal("4.25"))
 
 
 def approve() -> LogEntry:
@@ -58,30 +60,30 @@ def approve() -> LogEntry:
     return example_entry(explanation, result="approved", rule=decision.rule.name, payment_id=_PAYMENT_ID, tx=_TX)
 
 
-def _in_five_hours(_window: timedelta, _most: Decimal) -> datetime:
-    return DECIDED_AT + timedelta(hours=5, minutes=7)
+def _within_the_window(wait: Wait) -> datetime:
+    return DECIDED_AT + min(timedelta(hours=5, minutes=7), wait.window / 3)
 
 
-def refuse(decision: Decision) -> ContractError:
+def refuse(decision: Decision, facts: Facts = EXAMPLE_FACTS) -> ContractError:
     """Answer what a refused request is answered with."""
-    explanation = explain_refusal(decision, _in_five_hours)
+    explanation = explain_refusal(decision, facts, _within_the_window)
     entry = example_entry(explanation, result="blocked", rule=decision.rule.name)
     return refusal(entry)
 
 
 def policy_refusals() -> list[ContractError]:
     """Refuse once for each cause that a policy has."""
-    found = [ask_rules(replace(EXAMPLE_FACTS, **change)) for rule in RULES for change in rule.examples]
+    facts = [replace(EXAMPLE_FACTS, **change) for rule in RULES for change in rule.examples]
     unprepared = Explanation("The state of the service's chain is not known well enough.")
-    found.append(Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared))
-    return [refuse(decision) for decision in found]
+    of_signer = Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared)
+    return [*(refuse(ask_rules(one), one) for one in facts), refuse(of_signer)]
 
 
 def evaluated(**changes: Any) -> Evaluation:
     """Evaluate the example's request, with other facts where that is said."""
     facts = replace(EXAMPLE_FACTS, **changes)
     decision = ask_rules(facts)
-    refusal = None if decision.is_approved else explain_refusal(decision, _in_five_hours)
+    refusal = None if decision.is_approved else explain_refusal(decision, facts, _within_the_window)
     return Evaluation(facts, decision, refusal, Fee(_CHAIN, Decimal("0.0000063")), 3, DECIDED_AT)
 
 

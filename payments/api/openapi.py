@@ -61,6 +61,7 @@ from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding import answers
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
 from payments.lifecycle import PaymentStatus, SettlementState
+from policy.openapi import EXAMPLE_LIMITS, FIGURE
 from policy.signer import PROOF_TYPE
 from services.webhooks.operations import TEST_EVENT
 
@@ -98,13 +99,14 @@ refine(
 )
 refine(
     evaluations.EvaluatedRuleSerializer,
-    **dict.fromkeys(("limit", "spent", "requested", "remaining", "headroom"), COMPUTED_AMOUNT),
+    **dict.fromkeys(("limit", "spent", "requested", "remaining", "headroom"), FIGURE),
 )
 refine(evaluations.FeeSerializer, atMost=COMPUTED_AMOUNT)
 refine(
     evaluations.EvaluationSerializer,
     code=refer("ErrorCode"),
     allowedAt=INSTANT | {"description": "When the same payment would fit. Null: now, or waiting does not help."},
+    rules={"description": "Every rule that the policy has, in the order in which they are asked."},
     policyRevision=POLICY_REVISION,
     evaluatedAt=INSTANT,
 )
@@ -183,7 +185,11 @@ def _asking(serializer: type[BaseSerializer], shown: Json, summary: str) -> Open
 
 def _paying_headers() -> list[OpenApiParameter]:
     """Describe the headers of each answer to a request that pays."""
-    return [*response_headers("Location", on=[201]), *response_headers("Idempotent-Replayed", on=[201, 400, 403, 422])]
+    return [
+        *response_headers("Location", on=[201]),
+        *response_headers("Idempotent-Replayed", on=[201, 400, 403, 422]),
+        *response_headers("Retry-After", on=[403]),
+    ]
 
 
 def _refusals_of_keys() -> list[Exception]:
@@ -250,6 +256,7 @@ def _waiting() -> list[OpenApiParameter]:
 
 def _evaluate_payment() -> Operation:
     would_be, would_not = examples.evaluated(), examples.evaluated(spent_today=Decimal("49.90"))
+    too_late = examples.evaluated(more=EXAMPLE_LIMITS, counted=examples.COUNTED)
     return Operation(
         "evaluatePayment",
         "Ask what a payment request would be answered now",
@@ -261,6 +268,7 @@ def _evaluate_payment() -> Operation:
                 "What would be decided.",
                 example("Approved", evaluations.present_evaluation(would_be), "It would be approved"),
                 example("Blocked", evaluations.present_evaluation(would_not), "It would be blocked"),
+                example("Limited", evaluations.present_evaluation(too_late), "Of an agent with optional limits"),
             )
         },
         causes=[

@@ -1,15 +1,13 @@
 """Convert decisions into their log entries: what each explains, and its seal."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 from chains.port import SignerUnavailable
 from foundation.kernel.canonical import canonical_json
-from foundation.kernel.errors import BudgetExceeded, PolicySignerUnavailable
+from foundation.kernel.errors import BudgetExceeded, OutsideAllowedTime, PolicySignerUnavailable
 from foundation.kernel.ids import new_id, time_of
-from foundation.kernel.money import format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
@@ -17,11 +15,12 @@ from payments.deciding.known import Known
 from payments.deciding.requests import Carrier
 from payments.deciding.running import Decided, Judged
 from policy.facts import Facts
-from policy.rule import Figures
-from policy.rules import RULES, SIGNER_RULE, Decision
+from policy.rule import Figures, Wait, WaitUntil, write_figure
+from policy.rules import SIGNER_RULE, Decision, rules_in_force
 from policy.signer import PolicySigner
+from policy.time_limits import first_allowed
 
-FindMoment = Callable[[timedelta, Decimal], datetime]
+FindMoment = Callable[[Wait], datetime]
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id: str) -> dict[str, Any]:
@@ -29,27 +28,30 @@ def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id
 
     `recipient` is CAIP-10, `escrow_id` what its chain knows the payment by.
     """
-    records = [rule.record for rule in RULES if rule.record is not None]
-    amounts = {name: format_amount(amount) for record in records for name, amount in record.of(facts).items()}
-    return {"message": decision.explanation.message, "recipient": recipient, **amounts, "escrowId": escrow_id}
+    recorded: dict[str, str] = {}
+    for rule in rules_in_force(facts.more):
+        if rule.record is not None:
+            recorded |= rule.record.of(facts)
+    return {"message": decision.explanation.message, "recipient": recipient, **recorded, "escrowId": escrow_id}
 
 
-def explain_refusal(decision: Decision, find_moment: FindMoment) -> dict[str, Any]:
-    """Explain a refusal in the form of the log: a sentence, and the compared amounts as decimal strings.
+def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -> dict[str, Any]:
+    """Explain a refusal in the form of the log: a sentence, and what was compared as decimal strings.
 
-    `find_moment` finds the moment at which the spending in a window has fallen to an amount.
+    `find_moment` finds the moment at which what a limit waits for has come to pass.
     """
     why = decision.explanation
     written: dict[str, Any] = {"message": why.message, **write_figures(why.figures)}
-    if decision.rule.refuses_with is BudgetExceeded:
-        moments = [find_moment(wait.window, wait.most_spent) for wait in why.waits_for]
-        written["allowedAt"] = format_instant(max(moments)) if moments else None
+    if decision.rule.refuses_with in (BudgetExceeded, OutsideAllowedTime):
+        moments = [wait.at if isinstance(wait, WaitUntil) else find_moment(wait) for wait in why.waits_for]
+        allowed_at = first_allowed(facts, max(moments)) if moments else None
+        written["allowedAt"] = None if allowed_at is None else format_instant(allowed_at)
     return written
 
 
 def write_figures(figures: Figures) -> dict[str, str]:
-    """Write the amounts that a rule compares as decimal strings; those that it has not are left out."""
-    return {name: format_amount(amount) for name, amount in figures._asdict().items() if amount is not None}
+    """Write what a rule compares as decimal strings; what it has not is left out."""
+    return {name: write_figure(figure) for name, figure in figures._asdict().items() if figure is not None}
 
 
 def make_entries(judged: Sequence[Judged], carriers: Sequence[Carrier], signer: PolicySigner) -> list[Decided]:

@@ -57,7 +57,7 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         if SERVICE_RULE.name in decision.objections:
             facts, decision = _blind(facts, decision)
         if not decision.is_approved:
-            refusal = explain_refusal(decision, find_moments(request, known))
+            refusal = explain_refusal(decision, facts, find_moments(request, known))
         if not decision.is_approved and SERVICE_RULE.name not in decision.objections:
             with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):
                 fee = rehearse()

@@ -1,19 +1,25 @@
 """Convert what is known of a request, its agent and its payee into the facts that the rules judge."""
 
 import json
+import logging
 from datetime import datetime
+from decimal import Decimal
 
 from django.db.models import Q
 
 from chains.port import Obstacle, Order
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import RunningBatch
 from payments.deciding.signing_conditions import if_fresh
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from policy.facts import Facts, PayeeFacts, make_facts
+from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
 
+log = logging.getLogger(__name__)
+_NOTHING = Decimal(0)
 _NOT_SERVED = Obstacle(
     "The service is to be paid on a chain that is not served here. The operator has to change that, or the payee to be "
     "paid elsewhere."
@@ -36,6 +42,32 @@ def facts_of(
         spent_this_week=known.spent_this_week,
         payee=None if payee is None else _payee_facts(request, known, payee, environment, batch),
         minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
+        counted=_count(known),
+        at=known.decided_at,
+    )
+
+
+def _count(known: Known) -> Counted:
+    """Convert what optional limits compare.
+
+    Raises:
+        PolicySignerUnavailable: payments are to be counted, and their tally has not come as far as the log.
+    """
+    of_agent, of_payee = known.counted, known.payee_counted
+    if of_agent is None:
+        return NOTHING_COUNTED
+    if known.policy.counts_payments and of_agent.payments is None:
+        log_once_a_minute(log, logging.ERROR, "The tally of an agent's payments is not that of its log: see verify_log")
+        raise PolicySignerUnavailable("The agent's payments cannot be counted now. Try again later.")
+    return Counted(
+        spent_this_hour=of_agent.spent_this_hour or _NOTHING,
+        spent_this_month=of_agent.spent_this_month or _NOTHING,
+        spent_ever=of_agent.spent_ever or _NOTHING,
+        payments_this_hour=int(of_agent.payments_this_hour or 0),
+        payments_today=int(of_agent.payments_today or 0),
+        payee_spent_today=(of_payee and of_payee.spent_today) or _NOTHING,
+        payee_spent_this_week=(of_payee and of_payee.spent_this_week) or _NOTHING,
+        payee_payments=int(of_payee.payments) if of_payee else 0,
     )
 
 
@@ -49,6 +81,7 @@ def _payee_facts(
         payee.asset,
         wants_it_elsewhere=not is_demanded,
         obstacle=_find_obstacle(request, known, payee, environment, batch) if payee.is_approved else None,
+        approved_at=payee.decided_at if payee.is_approved else None,
     )
 
 

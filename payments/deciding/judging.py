@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from chains.port import ChainUnavailable, SignerUnavailable
@@ -23,7 +23,7 @@ from payments.deciding.preparation import payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest, Prepared
 from payments.deciding.running import Judged, RunningBatch
 from policy.facts import Facts
-from policy.rule import Explanation
+from policy.rule import Explanation, Measure, Wait
 from policy.rules import SIGNER_RULE, Decision, ask_rules
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
         RateLimited: refused, after too many refusals in the last minute.
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
-    known = batch.advance(request.agent_id, known)
+    known = batch.advance(request, known)
     facts = facts_of(request, known, environment, batch)
     decision, prepared = approve_or_refuse(facts, lambda: _prepare(request, known, environment, batch))
     if prepared is not None:
@@ -52,7 +52,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
     else:
         if (repeated := _find_repeated_refusal(request, decision, known, batch)) is not None:
             return repeated
-        explanation = _explain_refusal(request, decision, known, batch)
+        explanation = _explain_refusal(request, decision, facts, known, batch)
     judged = Judged(request, known, decision, explanation, prepared)
     batch.add(judged)
     return judged
@@ -79,13 +79,26 @@ def approve_or_refuse(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision,
 
 
 def find_moments(request: PaymentRequest, known: Known) -> FindMoment:
-    """Give the search for the moment at which the agent's spend in a window has fallen to an amount."""
-    return partial(find_fitting_moment, request.agent_id, known.agent.spent_total, known.decided_at)
+    """Give the search for the moment at which what a limit waits for has come to pass."""
+    total = {
+        Measure.SPENT: known.agent.spent_total,
+        Measure.PAYMENTS: known.counted and known.counted.payments,
+        Measure.PAYEE_SPENT: known.payee_counted and known.payee_counted.spent,
+    }
+
+    def find(wait: Wait) -> datetime:
+        return find_fitting_moment(
+            request.agent_id, request.service, total[wait.measure] or Decimal(0), known.decided_at, wait
+        )
+
+    return find
 
 
-def _explain_refusal(request: PaymentRequest, decision: Decision, known: Known, batch: RunningBatch) -> dict[str, Any]:
+def _explain_refusal(
+    request: PaymentRequest, decision: Decision, facts: Facts, known: Known, batch: RunningBatch
+) -> dict[str, Any]:
     _limit_refusals(batch.refusing_since(request.agent_id, known), known.decided_at)
-    return explain_refusal(decision, find_moments(request, known))
+    return explain_refusal(decision, facts, find_moments(request, known))
 
 
 def check_clocks(request: PaymentRequest, known: Known, asked_at: datetime, answered_at: datetime) -> None:

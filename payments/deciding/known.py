@@ -12,6 +12,10 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
+from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
+from payments.deciding.counted import CountedRecord, PayeeCountedRecord
+from policy.more_limits import MoreLimits, read_more
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
@@ -35,6 +39,20 @@ class PolicyRecord:
     daily_limit: Decimal
     weekly_limit: Decimal
     allowed_services: list[str] | None
+    more_json: str | None
+    counts_payments: bool
+
+    @property
+    def more(self) -> MoreLimits:
+        """Read the optional limits.
+
+        Raises:
+            PolicySignerUnavailable: only a later release knows one.
+        """
+        try:
+            return read_more(self.more_json)
+        except OperationRefused as error:
+            raise PolicySignerUnavailable("The agent's policy has limits that this process does not know.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +65,7 @@ class PayeeRecord:
     address: str
     approved_recipient: str
     webhook_url: str | None
+    decided_at: datetime | None
 
     @property
     def recipient(self) -> str:
@@ -98,8 +117,9 @@ class Known:
     request. `refusing_since`: since when the agent has had the highest allowed number of refusals in a minute; first
     as it is, then if one more of its requests in the batch was refused, two, and so on. `relayer_in_need`: if no
     relayer has the gas money for another payment, the address of one of them. `relayer_room`: how many payments the
-    relayer can take. `key_hash` is the idempotency key's id in the escrow; `is_key_used`: the escrow has used this id
-    without us.
+    relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted` and
+    `ledger_payee_counted` return it; None: there are none, or nothing counts payments. `key_hash` is the idempotency
+    key's id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
     decided_at: datetime
@@ -107,6 +127,8 @@ class Known:
     clock_repairs: int | None
     spent_today: Decimal
     spent_this_week: Decimal
+    counted: CountedRecord | None
+    payee_counted: PayeeCountedRecord | None
     refused_entry_id: str | None
     refusing_since: list[datetime | None]
     is_signing: bool
@@ -124,8 +146,8 @@ class Known:
 
 # What the SQL function returns, in the order of `make_known`: values, and rows of tables with their records.
 VALUES = (
-    "decided_at", "clock_at", "clock_repairs", "spent_today", "spent_this_week", "refused_entry_id", "refusing_since",
-    "is_signing", "key_hash", "is_key_used", "relayer_in_need", "relayer_room",
+    "decided_at", "clock_at", "clock_repairs", "spent_today", "spent_this_week", "counted", "payee_counted",
+    "refused_entry_id", "refusing_since", "is_signing", "key_hash", "is_key_used", "relayer_in_need", "relayer_room",
 )  # fmt: skip
 RECORDS: dict[str, type[Any]] = {
     "agent": AgentRecord,
@@ -135,6 +157,7 @@ RECORDS: dict[str, type[Any]] = {
     "relayer": RelayerRecord,
     "chain": ChainRecord,
 }
+_COUNTED: dict[str, type[Any]] = {"counted": CountedRecord, "payee_counted": PayeeCountedRecord}
 _FIELDS = {name: [one.name for one in fields(record)] for name, record in RECORDS.items()}
 COLUMNS = (*VALUES, *(f"({name}).{field}" for name, names in _FIELDS.items() for field in names))
 
@@ -145,7 +168,10 @@ def make_known(row: Iterable[Any]) -> Known:
     The first column of each record is never null in its table, so null means that there is no such row.
     """
     columns = iter(row)
-    made = list(islice(columns, len(VALUES)))
+    made = [
+        value if value is None or name not in _COUNTED else _COUNTED[name](*value)
+        for name, value in zip(VALUES, islice(columns, len(VALUES)), strict=True)
+    ]
     for name, record in RECORDS.items():
         first, *others = islice(columns, len(_FIELDS[name]))
         made.append(None if first is None else record(first, *others))

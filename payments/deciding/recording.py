@@ -58,20 +58,21 @@ def _entry_row(entry: LogEntry) -> dict[str, Any]:
 
 def _agent_rows(decided: Sequence[Decided]) -> list[dict[str, Any]]:
     """Return what each agent has after its last decision of the batch."""
-    last = {one.entry.agent_id: one.entry for one in decided}
+    last = {one.entry.agent_id: one for one in decided}
     paid = dict.fromkeys(last, Decimal(0))
     for one in decided:
         paid[one.entry.agent_id] += one.judged.paid
     return [
         {
             "id": agent_id,
-            "last_entry_id": entry.id,
-            "last_entry_hash": entry.hash,
-            "last_entry_at": entry.created_at,
-            "spent_total": entry.spent_total,
+            "last_entry_id": one.entry.id,
+            "last_entry_hash": one.entry.hash,
+            "last_entry_at": one.entry.created_at,
+            "spent_total": one.entry.spent_total,
             "paid": paid[agent_id],
+            "counts_payments": one.judged.known.policy.counts_payments,
         }
-        for agent_id, entry in last.items()
+        for agent_id, one in last.items()
     ]
 
 

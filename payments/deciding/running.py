@@ -1,7 +1,7 @@
 """What a batch has decided so far: its later requests see that as if it was committed already."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -111,7 +111,7 @@ class RunningBatch:
         here = sum(not one.decision.is_approved for one in self._of_agent.get(agent_id, ()))
         return known.refusing_since[here]
 
-    def advance(self, agent_id: str, known: Known) -> Known:
+    def advance(self, request: PaymentRequest, known: Known) -> Known:
         """Return the facts of a request as they are after what was decided; the agent's last entry stays the earlier.
 
         Raises:
@@ -123,11 +123,23 @@ class RunningBatch:
             and known.relayer_room is not None
         ):
             known = replace(known, relayer_room=known.relayer_room - taken)
-        if not (before := self._of_agent.get(agent_id)):
+        if not (before := self._of_agent.get(request.agent_id)):
             return known
         if known.clock_repairs is not None:
             raise DecideAgain
         paid = sum((one.paid for one in before), Decimal(0))
         agent = replace(known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid)
         spent_today, spent_this_week = known.spent_today + paid, known.spent_this_week + paid
-        return replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
+        known = replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
+        return known if known.counted is None else _count_on(request, known, [one for one in before if one.prepared])
+
+
+def _count_on(request: PaymentRequest, known: Known, paid: Sequence[Judged]) -> Known:
+    """Count payments of the agent for the optional limits of a later request."""
+    same_payee = [one for one in paid if one.request.service == request.service]
+    of_agent, of_payee = (sum((one.paid for one in those), Decimal(0)) for those in (paid, same_payee))
+    return replace(
+        known,
+        counted=known.counted and known.counted.after(of_agent, len(paid)),
+        payee_counted=known.payee_counted and known.payee_counted.after(of_payee, len(same_payee)),
+    )

@@ -14,8 +14,11 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import AmountError, parse_amount
 from payments.funding.credits import check_chain
 from policy.agent_ids import find_same, taken_for, written_plainly
+from policy.limit_texts import read_optional, text_or_none
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import Limits, check_new_agent, limits_of
+from policy.more_limits import PART_OF_FIELD, MoreLimits, write_more
+from policy.operations import check_new_agent, limits_of
 
 _REQUIRED = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
 _OPTIONAL = ("fund", "chain", "services")
@@ -79,11 +82,15 @@ def _read_lines(path: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise CommandError(f"--from: {error}") from error
     reader = csv.DictReader(text.splitlines(keepends=True), restkey="more", restval="", strict=True)
     names = reader.fieldnames or []
-    missing, unknown = [one for one in _REQUIRED if one not in names], set(names) - {*_REQUIRED, *_OPTIONAL}
+    missing, unknown = (
+        [one for one in _REQUIRED if one not in names],
+        set(names) - {*_REQUIRED, *_OPTIONAL, *PART_OF_FIELD},
+    )
     if missing or unknown or len(set(names)) < len(names):
         raise CommandError(
             f"--from: The first line must name the columns {', '.join(_REQUIRED)}, and may name "
-            f"{', '.join(_OPTIONAL)}, each once, separated by commas."
+            f"{', '.join(_OPTIONAL)}, and of the optional limits {', '.join(PART_OF_FIELD)}, each once, separated by "
+            "commas."
         )
     try:
         for cells in reader:
@@ -101,7 +108,9 @@ def _read(line: int, cells: Mapping[str, str]) -> NewAgent:
     asset = Asset(cells["asset"])
     per_payment, daily, weekly = (_amount(cells, name, asset, allow_zero=True) for name in _REQUIRED[2:])
     services = cells.get("services", "").replace(";", " ").split()
-    limits = Limits(per_payment, daily, weekly, services or None)
+    # An empty cell, as a column that is missing: no such limit.
+    more = {name: text_or_none(cells[name]) for name in PART_OF_FIELD if cells.get(name)}
+    limits = Limits(per_payment, daily, weekly, services or None, MoreLimits(**read_optional(more, asset)))
     check_new_agent(cells["id"], asset, limits)
     fund = _amount(cells, "fund", asset, allow_zero=False) if cells.get("fund") else None
     return NewAgent(line, cells["id"], asset, limits, fund, _chain(cells.get("chain", ""), asset))
@@ -146,7 +155,8 @@ def _find_existing(ids: list[str]) -> dict[str, object]:
 
 def _identity(asset: Asset, limits: Limits) -> object:
     allowed = None if limits.allowed_services is None else sorted(set(limits.allowed_services))
-    return asset, limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed
+    # The optional ones as the database has them: a moment is not written to the microsecond.
+    return asset, limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed, write_more(limits.more)
 
 
 def _name(problems: list[tuple[int, str]]) -> str:

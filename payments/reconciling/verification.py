@@ -14,13 +14,14 @@ from django.db import connection, transaction
 
 from foundation.database import in_batches
 from foundation.kernel.assets import Asset
-from foundation.kernel.money import format_amount, parse_amount
+from foundation.kernel.money import parse_amount
 from ledger.clocks import find_wrong_repairs
-from ledger.evidence import find_seal_problems
+from ledger.evidence import find_seal_problems, is_judged_by
 from ledger.judgements import read_explanation
 from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
 from ledger.queries import read_chain
 from ledger.receipts import FIRST_PREVIOUS_HASH
+from ledger.tallies import find_wrong_tallies
 from payments.deciding.authorized import authorized_as, find_authorized
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
@@ -77,7 +78,7 @@ def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
         progress.entries += 1
         progress.last_id, progress.last_hash, progress.last_at = entry.id, entry.hash, entry.created_at
     problems = [*_head_problems(agent, progress), *_balance_problems(agent), *_deposit_problems(agent)]
-    problems += find_wrong_repairs(agent)
+    problems += [*find_wrong_repairs(agent), *find_wrong_tallies(agent)]
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
 
@@ -117,8 +118,7 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     if explanation.get("recipient") != f"{payment.chain}:{payment.recipient}":
         yield f"The payment {payment.id} goes to another recipient than the entry says."
     policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
-    limits = policy and [format_amount(x) for x in (policy.daily_limit, policy.weekly_limit, policy.max_per_payment)]
-    if limits != [explanation.get(name) for name in ("dailyLimit", "weeklyLimit", "maxPerPayment")]:
+    if policy is None or not is_judged_by(entry, policy):
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
     hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):

@@ -20,8 +20,9 @@ from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits, create_agent, switch_signer
+from policy.operations import create_agent, switch_signer
 from services.models import Service
 from tests.support.factories import make_service
 from tests.support.fake_chain import PATIENCE_S

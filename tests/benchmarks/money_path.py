@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.site import Site
 
 MANY, FEW = 32, 8  # connections
-STAGES = ("payments", "hot", "plain", "lone", "memory", "history", "reads", "profile")
+STAGES = ("payments", "limits", "hot", "plain", "lone", "memory", "history", "reads", "profile")
 
 
 def main() -> None:
@@ -97,6 +97,9 @@ class Turns:
             if "payments" in stages:
                 alone = partial(_write_alone, site, connections, len(agents))
                 self._compare_sides((f"http_{connections}", pay), (f"alone_{connections}", alone))
+            if "limits" in stages:
+                pay_limited = partial(_drive, partial(site.drive, connections, site.cast.limited))
+                self._compare_sides((f"limited_{connections}", pay_limited), (f"unlimited_{connections}", pay))
             if "plain" in stages:
                 self._compare_sides((f"beside_plain_{connections}", pay), (f"plain_{connections}", pay_plain))
             if "hot" in stages:
@@ -118,6 +121,7 @@ class Turns:
         for connections in (FEW, MANY):
             for name, one, other in (
                 ("http_of_pgbench", "http", "alone"),
+                ("limited_of_unlimited", "limited", "unlimited"),
                 ("hot_of_pgbench", "hot", "alone_hot"),
                 ("http_of_plain", "beside_plain", "plain"),
             ):

@@ -26,6 +26,8 @@ class Row:
 ROWS: Mapping[str, Row] = {
     "http_of_pgbench_8": Row("payments/s ÷ pgbench with the same rows, 8 connections", 0.40, 0.55),
     "http_of_pgbench_32": Row("payments/s ÷ pgbench with the same rows, 32 connections", 0.40, 0.55),
+    "limited_of_unlimited_8": Row("payments/s with all optional limits ÷ with none, 8 connections", 0.90, 1),
+    "limited_of_unlimited_32": Row("payments/s with all optional limits ÷ with none, 32 connections", 0.90, 1),
     "hot_of_pgbench_8": Row("one hot agent ÷ pgbench on one agent, 8 connections", 0.80, 1.20),
     "hot_of_pgbench_32": Row("one hot agent ÷ pgbench on one agent, 32 connections", 0.80, 1.20),
     "http_of_plain_8": Row("payments/s ÷ plain Django, 8 connections", 6, 10),

@@ -1,13 +1,20 @@
 """The cast of the benchmark."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from django.db import connection, transaction
 
+from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from payments.tasks import observe_chain
+from policy.hours import parse_hours
 from policy.models import Agent, PolicyRevision
+from policy.more_limits import NO_MORE, MoreLimits, write_more
+from policy.payee_limits import PayeeException
+from services.models import Service
 from services.served_chains import served_chains
 from tests.support.factories import make_agent, make_api_key, make_service
 
@@ -16,9 +23,13 @@ PLENTY = "1000000000"
 
 @dataclass(frozen=True)
 class Cast:
-    """Agents that pay over HTTP, the service they pay, the key they pay with; two more agents that nobody uses yet."""
+    """Agents that pay over HTTP, the service they pay, the key they pay with; two more agents that nobody uses yet.
+
+    `limited`: as many agents whose policies have all optional limits, so high that none refuses.
+    """
 
     agents: list[str]
+    limited: list[str]
     service: str
     key: str
     spare: list[str]
@@ -29,19 +40,24 @@ def seed(count: int) -> Cast:
     for chain in served_chains():
         observe_chain(chain)
     service = make_service()
+    Service.objects.filter(pk=service.pk).update(decided_at=utc_now() - timedelta(days=2))
     first = make_agent(max_per_payment=PLENTY, daily_limit=PLENTY, weekly_limit=PLENTY, balance=PLENTY)
     agents = [first.id, *(f"bench-{number}" for number in range(1, count))]
     spare = ["spare-1", "spare-2"]
-    clones = [*agents[1:], *spare, *(f"baseline-{number}" for number in range(1, count + 1))]
+    limited = [f"limited-{number}" for number in range(1, count + 1)]
+    clones = [*agents[1:], *spare, *limited, *(f"baseline-{number}" for number in range(1, count + 1))]
     policy = PolicyRevision.objects.get(agent=first)
     Agent.objects.bulk_create(_cloned(first, name) for name in clones)
-    PolicyRevision.objects.bulk_create(_cloned_policy(policy, name) for name in clones)
+    more = _all_limits(service.id)
+    PolicyRevision.objects.bulk_create(
+        _cloned_policy(policy, name, more if name in limited else NO_MORE) for name in clones
+    )
     BalanceMovement.objects.bulk_create(_funding(first, name) for name in clones)
     with connection.cursor() as cursor:
         cursor.execute((Path(__file__).parent / "baseline.sql").read_text())
         # Not the tables that are still empty: the plans of an empty table would be kept while it grows.
         cursor.execute("VACUUM ANALYZE policy_agent, policy_policyrevision")
-    return Cast(agents, service.id, make_api_key(), spare)
+    return Cast(agents, limited, service.id, make_api_key(), spare)
 
 
 def write_history(cast: Cast, count: int) -> None:
@@ -93,13 +109,28 @@ def _funding(agent: Agent, name: str) -> BalanceMovement:
     )
 
 
-def _cloned_policy(policy: PolicyRevision, name: str) -> PolicyRevision:
+def _all_limits(service: str) -> MoreLimits:
+    """Make limits that let everything pass, of each kind."""
+    much, many, ever = Decimal(PLENTY), 10**9, timedelta(days=10_000)
+    return MoreLimits(
+        hourly_limit=much, monthly_limit=much, total_limit=much, payments_per_hour=many, payments_per_day=many,
+        payee_max_per_payment=much, payee_daily_limit=much, payee_weekly_limit=much,
+        payee_limits={service: PayeeException({"day": much})},
+        allowed_hours=parse_hours("daily 00:00-24:00 Europe/Berlin"),
+        allowed_from=utc_now() - ever, allowed_until=utc_now() + ever, new_payee_wait_hours=1, new_payee_payments=1,
+        new_payee_max_per_payment=much,
+    )  # fmt: skip
+
+
+def _cloned_policy(policy: PolicyRevision, name: str, more: MoreLimits) -> PolicyRevision:
     return PolicyRevision(
         agent_id=name,
         number=1,
         max_per_payment=policy.max_per_payment,
         daily_limit=policy.daily_limit,
         weekly_limit=policy.weekly_limit,
+        more_json=write_more(more),
+        counts_payments=more.needs_tally,
         created_by="bench",
         created_at=policy.created_at,
     )

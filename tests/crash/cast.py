@@ -12,8 +12,9 @@ from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from payments.models import ChainState
 from policy.key_operations import create_api_key
+from policy.limits import Limits
 from policy.models import Agent as AgentRow
-from policy.operations import Limits, create_agent, switch_signer
+from policy.operations import create_agent, switch_signer
 from tests.crash.clients import Agent, Clients
 from tests.crash.depositor import Depositor, Wallet
 from tests.crash.evm_localnet import EvmLocalnet

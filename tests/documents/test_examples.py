@@ -3,12 +3,15 @@
 import json
 import shlex
 from dataclasses import dataclass
+from decimal import Decimal
 from string import Template
 from typing import Any
 
 import pytest
 
 from foundation.kernel.assets import Asset
+from policy.hours import parse_hours
+from policy.payee_limits import PayeeException
 from services.models import WebhookEvent
 from tests.documents.pages import Block, blocks_of, pages
 from tests.support.factories import decide, make_agent, make_agent_of_old, make_api_key, make_service
@@ -138,6 +141,20 @@ def test_a_proof_has_the_members_that_a_page_shows(api, db):
     assert _members_shown("docs/integrate/receipts.md", "proof") == [
         set(api.get(f"/v1/payments/{payment_id}/proof").json())
     ]
+
+
+def test_a_budget_with_optional_limits_ends_with_the_members_that_a_page_shows(api, db):
+    (shown,) = [json.loads(one.text) for one in blocks_of("docs/integrate/agents.md") if "hourlyLimit" in one.text]
+    agent = make_agent(
+        hourly_limit=Decimal(10), payments_per_day=100, allowed_hours=parse_hours(shown["allowedHours"]),
+        payee_limits={"weather-api": PayeeException({"day": Decimal(20), "week": None})},
+    )  # fmt: skip
+
+    budget = api.get(f"/v1/agents/{agent.id}/budget").json()
+
+    nothing_yet = {"spentThisHour": "0.00", "paymentsToday": 0}
+    assert list(budget)[-len(shown) :] == list(shown)
+    assert {name: budget[name] for name in shown} == {**shown, **nothing_yet}
 
 
 def test_a_webhook_has_the_members_that_a_page_shows_in_their_order(db):

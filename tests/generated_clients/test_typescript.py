@@ -156,6 +156,16 @@ def test_a_refusal_by_policy_is_not_repeated_and_says_when_it_would_be_none(atte
     assert len(tried["requests"]) == 1
 
 
+def test_a_refusal_outside_the_allowed_time_is_one_by_policy_and_says_how_long_it_lasts(attempt):
+    (too_late,) = (error for error in policy_refusals() if error.details["rule"] == "within_hours")
+
+    tried = attempt("pay", [refusal(too_late)], key="order-8")["error"]
+
+    assert (tried["name"], tried["code"]) == ("PolicyRefused", "outside_allowed_time")
+    assert (tried["idempotencyKey"], tried["retryAfterS"]) == ("order-8", too_late.retry_after_s)
+    assert tried["detail"]["allowedAt"] == "2026-05-15T07:00:00.000Z"
+
+
 def test_a_503_that_names_its_rule_is_no_refusal_by_policy_for_its_key_is_good(attempt):
     unavailable = policy_refusals()[-1]
     tried = attempt("pay", [refusal(unavailable, retry_after_s=3600)], key="order-8")

@@ -1,7 +1,7 @@
 """`GET /v1/agents/:id/budget`."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from urllib.parse import quote
 
@@ -14,8 +14,11 @@ from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, MovementKind
 from ledger.operations import fund_agent, move_balance
 from ledger.queries import find_budget, find_budgets
+from policy.hours import parse_hours
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits, lock_agent, pause_agent, resume_agent, set_policy
+from policy.operations import lock_agent, pause_agent, resume_agent, set_policy
+from policy.payee_limits import PayeeException
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent, make_agent_of_old
 
@@ -162,6 +165,55 @@ def test_an_agent_id_is_compared_as_it_is(api, agent):
         error_of(api.get(f"/v1/agents/{other}/budget"), 404, "agent_not_found")
 
 
+# --- Optional limits
+def test_an_optional_limit_is_a_member_and_what_it_compares_another(api, service):
+    agent = make_agent(monthly_limit=Decimal(300), payments_per_day=3, payee_daily_limit=Decimal(5))
+    decide(agent, service, "2", at=utc_now() - timedelta(days=8))
+    decide(agent, service, "1.5")
+
+    budget = read(api, agent)
+
+    assert list(budget.items())[len(MEMBERS) :] == [
+        ("monthlyLimit", "300.00"), ("paymentsPerDay", 3), ("payeeDailyLimit", "5.00"), ("spentThisMonth", "3.50"),
+        ("paymentsToday", 1),
+    ]  # fmt: skip
+
+
+def test_a_budget_has_every_optional_limit_as_the_contract_writes_it(api):
+    agent = make_agent(
+        total_limit=Decimal(0), payments_per_hour=0,
+        payee_limits={"b": PayeeException({"day": None, "payment": Decimal("0.5")})},
+        allowed_hours=parse_hours("MON-fri  09:00-17:00,daily 22:00-23:00 Europe/Berlin"),
+        allowed_from=datetime(2026, 5, 14, 18, tzinfo=UTC), allowed_until=datetime(2026, 5, 15, tzinfo=UTC),
+        new_payee_wait_hours=24, new_payee_payments=3, new_payee_max_per_payment=Decimal(1),
+    )  # fmt: skip
+
+    budget = read(api, agent)
+
+    assert {name: budget[name] for name in budget if name not in MEMBERS} == {
+        "totalLimit": "0.00", "paymentsPerHour": 0, "payeeLimits": {"b": {"day": None, "payment": "0.50"}},
+        "allowedHours": "mon-fri 09:00-17:00, daily 22:00-23:00 Europe/Berlin",
+        "allowedFrom": "2026-05-14T18:00:00.000Z", "allowedUntil": "2026-05-15T00:00:00.000Z",
+        "newPayeeWaitHours": 24, "newPayeePayments": 3, "newPayeeMaxPerPayment": "1.00", "spentInTotal": "0.00",
+        "paymentsThisHour": 0,
+    }  # fmt: skip
+
+
+def test_what_optional_limits_compare_is_given_back_with_a_payment_that_failed(api, service):
+    agent = make_agent(hourly_limit=Decimal(9), total_limit=Decimal(90), payments_per_hour=9)
+    entry = decide(agent, service, "4")
+    decide(agent, service, "2")
+    move_balance(
+        lock_agent(agent.id), kind=MovementKind.RETURN, amount=Decimal(4), by="test", payment_id=entry.payment_id,
+        spent_at=entry.created_at,
+    )  # fmt: skip
+
+    budget = read(api, agent)
+
+    compared = (budget["spentThisHour"], budget["spentInTotal"], budget["paymentsThisHour"])
+    assert compared == ("2.00", "2.00", 1)
+
+
 # --- Funding
 
 
@@ -219,7 +271,11 @@ def test_large_payments_are_counted_without_rounding(service):
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("ledger_budgets", "ledger/sql/budgets.sql"), ("payments_states_2", "payments/sql/payment_states.sql")],
+    [
+        ("ledger_budgets", "ledger/sql/budgets.sql"),
+        ("ledger_budgets_2", "ledger/sql/budgets.sql"),
+        ("payments_states_2", "payments/sql/payment_states.sql"),
+    ],
 )
 def test_the_functions_that_read_are_what_their_files_say(db, settings, name, file):
     with connection.cursor() as cursor:

@@ -8,11 +8,12 @@ import pytest
 
 from foundation.kernel.errors import ContractError
 from foundation.kernel.times import utc_now
-from ledger import preview
+from ledger import preview, spends_before
 from ledger.past import Payee
 from ledger.preview import preview_limits
+from policy.limits import Limits
 from policy.objections import NOT_ON_THE_LIST
-from policy.operations import Limits, set_policy
+from policy.operations import set_policy
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.past_movements import fund_at
 
@@ -122,7 +123,7 @@ def test_what_another_rule_refused_stays_refused(db, now):
 
 
 def test_of_very_many_decisions_the_newest_are_judged_by_all_that_was_spent_before(service, now, monkeypatch):
-    monkeypatch.setattr(preview, "MOST_SPENDS_BEFORE", 2)
+    monkeypatch.setattr(spends_before, "MOST_SPENDS", 2)
     agent = make_agent(max_per_payment="10", daily_limit="50", weekly_limit="100")
     times = [now - 5 * DAY + number * HOUR for number in range(8)]
     for at in times:

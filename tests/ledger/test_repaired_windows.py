@@ -14,6 +14,7 @@ from ledger.models import ClockRepair, LogEntry
 from ledger.queries import find_fitting_moment
 from policy.models import Agent
 from policy.objections import DAY, WEEK
+from policy.rule import Wait
 from tests.support.factories import make_agent
 
 START = datetime(2026, 5, 14, 18, 42, 11, 123_000, tzinfo=UTC)
@@ -70,8 +71,8 @@ class Traveller:
         return found
 
 
-def travel(chance: random.Random, steps: int) -> Traveller:
-    traveller = Traveller(make_agent())
+def travel(chance: random.Random, steps: int, traveller: Traveller | None = None) -> Traveller:
+    traveller = traveller or Traveller(make_agent())
     for _ in range(steps):
         traveller.real += timedelta(minutes=chance.randint(1, 600))
         match chance.random():
@@ -116,5 +117,5 @@ def test_the_moment_at_which_a_payment_fits_is_the_first_one_also_after_a_repair
     traveller = travel(random.Random(5), 30)
     spent = traveller.asked_since(traveller.real - window)
     for share in (Decimal(0), spent / 3, spent / 2, spent - Decimal("0.01")):
-        moment = find_fitting_moment(traveller.agent.id, traveller.total, traveller.real, window, share)
+        moment = find_fitting_moment(traveller.agent.id, "", traveller.total, traveller.real, Wait(window, share))
         assert traveller.asked_since(moment - window) <= share < traveller.asked_since(moment - MS - window)

@@ -14,11 +14,13 @@ from foundation.kernel.ids import new_id
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from ledger.past import History, Move, Past, Payee
-from ledger.preview import read_history
+from ledger.past_reads import read_history
 from ledger.replay import replay
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
+from policy.more_limits import NO_MORE
 from policy.objections import DAY, WEEK
-from policy.operations import Limits, pause_agent, resume_agent
+from policy.operations import pause_agent, resume_agent
 from tests.ledger.test_repaired_windows import Traveller
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.past_movements import fund_at, give_back_one
@@ -81,7 +83,7 @@ def test_by_the_unchanged_limits_every_decision_comes_out_as_it_was(daily, weekl
     log = list(LogEntry.objects.filter(agent=agent).order_by("created_at", "id"))
     since = log[min(begin, len(log) - 1)].created_at - MS if log else at
     payees = {service.id: Payee("USDC", None) for service in services}
-    history, _ = read_history(agent, since=since, payees=payees)
+    history, _ = read_history(agent, NO_MORE, since=since, payees=payees, most=100)
 
     told = [(one.past.id, one.is_approved, one.rule) for one in replay(history, limits_of(agent))]
     assert told == [(one.id, one.result == "approved", one.rule) for one in log if one.created_at > since]
@@ -126,7 +128,8 @@ def test_so_they_do_after_clocks_that_had_jumped_were_repaired(seed):
                 give_back_one(traveller.agent, traveller.real, chance)
         judge_by_sql(traveller, limits, Decimal(chance.randint(1, 500)) / 100)
 
-    history, _ = read_history(traveller.agent, since=START + timedelta(days=chance.randint(-1, 20)), payees={})
+    since = START + timedelta(days=chance.randint(-1, 20))
+    history, _ = read_history(traveller.agent, NO_MORE, since=since, payees={}, most=100)
     told = list(replay(history, limits))
     assert len(history.repairs) > 0
     assert [None if one.is_approved else one.rule for one in told] == [
@@ -135,12 +138,12 @@ def test_so_they_do_after_clocks_that_had_jumped_were_repaired(seed):
 
 
 def test_what_a_rule_of_another_release_refused_stays_refused_whatever_the_limits():
-    past = Past(START, "log_1", "shop", Decimal(1), "USDC", "under_hourly_limit", False, False, None, 0, True)
+    past = Past(START, "log_1", "shop", Decimal(1), "USDC", "under_a_later_limit", False, False, None, 0, True)
     history = History("USDC", Decimal(100), [past])
 
     (judged,) = replay(history, Limits(Decimal(10), Decimal(10), Decimal(10), None))
 
-    assert (judged.is_approved, judged.rule) == (False, "under_hourly_limit")
+    assert (judged.is_approved, judged.rule) == (False, "under_a_later_limit")
 
 
 def naive(history, limits):

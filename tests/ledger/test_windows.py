@@ -15,6 +15,7 @@ from ledger.models import BalanceMovement, LogEntry
 from ledger.queries import find_budget, find_fitting_moment
 from policy.models import Agent
 from policy.objections import DAY, WEEK
+from policy.rule import Wait
 from tests.support.factories import make_agent
 
 MS = timedelta(milliseconds=1)
@@ -176,7 +177,7 @@ def test_the_moment_at_which_a_payment_fits_is_the_first_one(window, seed):
 
     for share in (0, 0.001, 0.2, 0.5, 0.9, 0.999):
         headroom = spent * Decimal(share)
-        moment = find_fitting_moment(spender.agent.id, spender.total, NOW, window, headroom)
+        moment = find_fitting_moment(spender.agent.id, "", spender.total, NOW, Wait(window, headroom))
 
         assert moment == brute_fit(spender, window, headroom)
         assert spender.since(moment - window) <= headroom
@@ -186,8 +187,8 @@ def test_the_moment_at_which_a_payment_fits_is_the_first_one(window, seed):
 @pytest.mark.django_db
 def test_a_payment_that_needs_an_empty_window_fits_when_the_newest_spend_has_left_it():
     spender = make_spender([(NOW - DAY + MS, Decimal(1), False), (NOW, Decimal(1), False)])
-    assert find_fitting_moment(spender.agent.id, spender.total, NOW, DAY, Decimal(0)) == NOW + DAY
-    assert find_fitting_moment(spender.agent.id, spender.total, NOW, DAY, Decimal(1)) == NOW + MS
+    assert find_fitting_moment(spender.agent.id, "", spender.total, NOW, Wait(DAY, Decimal(0))) == NOW + DAY
+    assert find_fitting_moment(spender.agent.id, "", spender.total, NOW, Wait(DAY, Decimal(1))) == NOW + MS
 
 
 # --- How it is found --------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Scenarios in which many ask at once."""
 
+from decimal import Decimal
+
 from tests.overspend.evidence import Kind
 from tests.overspend.stage import Stage
 from tests.support.storms import Shot
@@ -43,3 +45,22 @@ def duplicate_keys(stage: Stage) -> None:
     for told in stage.told:
         if told.is_conflict and (told.key, told.amount) in approved:
             stage.complain(Kind.DOUBLED, f"{told}: it was approved as well.")
+
+
+def counts_and_payees(stage: Stage) -> None:
+    """Ask from many processes at once for more than each optional limit lets pass, also after web servers restarted."""
+    kinds = (
+        {"payments_per_hour": 7},
+        {"payments_per_day": 7},
+        {"hourly_limit": Decimal("7.99")},
+        {"monthly_limit": Decimal("7.99")},
+        {"total_limit": Decimal("7.99")},
+        {"payee_daily_limit": Decimal("7.99")},
+        {"payee_weekly_limit": Decimal("7.99")},
+    )
+    payers = [stage.payer(day="1000", wanted="7.00", **more) for more in kinds for _ in range(stage.world.size(2, 1))]
+    first = stage.payer(day="1000", wanted="3.00", new_payee_payments=1000, new_payee_max_per_payment=Decimal("1.00"))
+    shots = [payer.shot("1.00") for payer in payers for _ in range(stage.world.size(60, 24))]
+    stage.strike([*shots, *(first.shot("1.00") for _ in range(3)), *(first.shot("1.01") for _ in range(20))])
+    stage.insist()
+    stage.repeat(stage.world.size(60, 12))

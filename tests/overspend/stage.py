@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from foundation.kernel.assets import Asset
 from services.models import Service
@@ -81,11 +82,18 @@ class Stage:
         service: Service | None = None,
         wanted: str | None = None,
         is_flooder: bool = False,
+        **more: Any,
     ) -> Payer:
-        """Make an agent with a payee of its own. `wanted`: what it is to have spent in the end, by asking for more."""
-        agent = make_agent(asset=asset, max_per_payment=payment, daily_limit=day, weekly_limit=week, balance=balance)
-        limits = Limits(Decimal(payment), Decimal(day), min(Decimal(week), Decimal(balance)))
+        """Make an agent with a payee of its own. `wanted`: what it is to have spent in the end, by asking for more.
+
+        `more` are optional limits, which let no more than that pass.
+        """
+        agent = make_agent(
+            asset=asset, max_per_payment=payment, daily_limit=day, weekly_limit=week, balance=balance, **more
+        )
         total = None if wanted is None else Decimal(wanted)
+        most = Decimal(_PLENTY) if total is None or not more else total
+        limits = Limits(Decimal(payment), Decimal(day), min(Decimal(week), Decimal(balance), most))
         account = Account(agent.id, str(asset), [limits], wanted=total, is_flooder=is_flooder)
         payer = Payer(account, service or make_service(asset=asset), make_api_key(agent=agent), asset)
         self.payers.append(payer)

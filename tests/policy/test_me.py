@@ -1,12 +1,17 @@
 """`GET /v1/me`: what a key says of itself."""
 
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
 from foundation.kernel.times import format_instant, utc_now
+from policy.hours import parse_hours
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import ApiKey
+from policy.more_limits import MoreLimits
+from policy.operations import set_policy
 from tests.support.answers import error_of
 from tests.support.api import Api
 from tests.support.factories import make_agent
@@ -42,6 +47,30 @@ def test_a_bound_key_names_its_agent_and_its_end(db):
     shown = Api(key).get(PATH).json()
 
     assert (shown["agentId"], shown["expiresAt"]) == (agent.id, format_instant(ends_at))
+
+
+def test_a_bound_key_shows_the_optional_limits_in_force_behind_its_other_members(db):
+    agent = make_agent(hourly_limit=Decimal(5), payments_per_day=9)
+    _, key = create_api_key(agent_id=agent.id, by="test")
+    first = Api(key).get(PATH).json()
+    more = MoreLimits(payments_per_day=3, allowed_hours=parse_hours("daily 09:00-17:00 UTC"))
+
+    set_policy(agent.id, change=lambda limits: replace(limits, more=more), by="test")
+    then = Api(key).get(PATH).json()
+
+    assert list(first.items())[-3:] == [
+        ("requestsPerMinute", first["requestsPerMinute"]),
+        ("hourlyLimit", "5.00"),
+        ("paymentsPerDay", 9),
+    ]
+    assert list(then.items())[-2:] == [("paymentsPerDay", 3), ("allowedHours", "daily 09:00-17:00 UTC")]
+    assert "hourlyLimit" not in then
+
+
+def test_a_key_of_no_agent_shows_nobodys_limits(api):
+    make_agent(hourly_limit=Decimal(5))
+
+    assert [*api.get(PATH).json()][-1] == "requestsPerMinute"
 
 
 @pytest.mark.parametrize("scope", ["payments", "budgets", "services", "logs"])

@@ -9,8 +9,9 @@ import pytest
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import Limits, create_agent, limits_of, set_policy
+from policy.operations import create_agent, limits_of, set_policy
 from policy.proposals import propose_agent, propose_policy
 from staff.second_person import confirm
 from tests.staff.people import make_user

@@ -9,8 +9,9 @@ from django.db import IntegrityError, connection, transaction
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import Limits, create_agent, pause_agent, resume_agent, set_policy
+from policy.operations import create_agent, pause_agent, resume_agent, set_policy
 from tests.support.factories import decide, make_service, new_name
 
 LIMITS = Limits(Decimal(1), Decimal(2), Decimal(3))

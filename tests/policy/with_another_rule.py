@@ -18,7 +18,11 @@ from policy.objections import DAY, WindowLimit
 from policy.rule import Rule, Words
 
 HALF_A_DAY = WindowLimit(
-    "half-daily", DAY, lambda facts: facts.daily_limit / 2, lambda facts: facts.spent_today, ("spentSoFar", "halfLimit")
+    "half-daily limit",
+    DAY,
+    lambda facts: facts.daily_limit / 2,
+    lambda facts: facts.spent_today,
+    ("spentSoFar", "halfLimit"),
 )
 ANOTHER = Rule(
     "under_half_a_day",
@@ -37,7 +41,6 @@ def add(rule: Rule) -> None:
     rules.RULES = (*rules.RULES[:-1], rule, rules.RULES[-1])
     rules._RULE_OF_NAME[rule.name] = rule
     rules.RULE_NAMES = tuple(one.name for one in (*rules.RULES, rules.SIGNER_RULE))
-    rules.ask_rules.__defaults__ = (rules.RULES,)
 
 
 def look() -> Iterator[tuple[str, Any]]:

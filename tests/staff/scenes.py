@@ -13,6 +13,7 @@ from payments.funding.withdrawals import book_withdrawal
 from payments.models import Outflow
 from payments.settling.chain_switch import stop_signing_on
 from policy.models import ApiKey, SignerSwitch
+from policy.more_limits import PARTS
 from policy.operations import pause_agent, switch_signer
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
@@ -35,7 +36,14 @@ def a_paused_agent() -> Arguments:
 
 
 def limits() -> Arguments:
-    return {"max_per_payment": "1.00", "daily_limit": "200.00", "weekly_limit": "300.50", "allowed_services": None}
+    """Give all limits as the console does, some of the optional ones set."""
+    optional = {part.field: None for part in PARTS} | {
+        "hourly_limit": "20.00", "payments_per_day": "7", "payee_limits": "a: payment 5.00, week none; b: day 0.00",
+        "allowed_hours": "mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin", "new_payee_wait_hours": "24",
+        "allowed_until": "2099-05-14T18:00:00.000Z",
+    }  # fmt: skip
+    amounts = {"max_per_payment": "1.00", "daily_limit": "200.00", "weekly_limit": "300.50"}
+    return {**amounts, "allowed_services": None, **optional}
 
 
 def a_movement() -> Arguments:
@@ -107,6 +115,7 @@ def words_of(kind: Kind, arguments: Arguments) -> list[str]:
     written = {name: value for name, value in arguments.items() if value is not None}
     if arguments.get("allowed_services", ...) is None:
         written["allowed_services"] = "*"
+    written |= {part.field: "none" for part in PARTS if arguments.get(part.field, ...) is None}
     if kind.name == "outflow.book" and arguments["agent"] is None:
         written["agent"] = ""
     lists = {name: ",".join(value) for name, value in written.items() if isinstance(value, list)}

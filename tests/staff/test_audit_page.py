@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,9 +14,13 @@ from django.db import connection
 from django.db.utils import IntegrityError
 from django.test.utils import CaptureQueriesContext
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
+from policy.hours import parse_hours
 from policy.key_operations import create_api_key
-from policy.operations import pause_agent
+from policy.more_limits import MoreLimits
+from policy.operations import pause_agent, set_policy
+from policy.payee_limits import parse_payee_limits
 from staff.audit import record
 from staff.models import AuditEntry
 from staff.words import differences, name_action
@@ -191,6 +197,35 @@ def test_words_are_made_of_names_moments_and_states():
         ("To transaction", None, "0x1"),
     }
     assert [name_action(one) for one in ("api_key.issued", "agent.paused")] == ["API key issued", "Agent paused"]
+
+
+def test_an_optional_limit_that_there_was_not_or_is_not_is_none_and_payees_keep_their_names(reader):
+    agent = make_agent(hourly_limit=Decimal(5))
+    limits = parse_payee_limits("b_Shop.1: week none; My-Shop: day 20, payment 5", Asset.USDC)
+    hours = parse_hours("mon-fri 09:00-17:00 UTC")
+
+    more = MoreLimits(payee_limits=limits, allowed_hours=hours, payments_per_day=7)
+    set_policy(agent.id, change=lambda present: replace(present, more=more), by="ann")
+
+    entry = AuditEntry.objects.get(action="policy.changed", subject=agent.id)
+    found = {one.name: (one.before, one.after) for one in differences(entry.before, entry.after) if one.is_change}
+    assert found == {
+        "Policy revision": ("polrev_1", "polrev_2"),
+        "Hourly limit": ("5.00", "none"),
+        "Payments per day": ("none", "7"),
+        "Allowed hours": ("at any time", "mon-fri 09:00-17:00 UTC"),
+        "Payee limits": ("none", "My-Shop: day 20.00, payment 5.00; b_Shop.1: week none"),
+    }
+    assert "My-Shop: day 20.00" in reader.get(ENTRY, str(entry.pk)).content.decode()
+
+
+def test_where_no_optional_limit_is_set_the_audit_names_none(db):
+    agent = make_agent()
+    set_policy(agent.id, change=lambda present: replace(present, daily_limit=Decimal(9)), by="ann")
+
+    entry = AuditEntry.objects.get(action="policy.changed", subject=agent.id)
+    names = {"policyRevision", "maxPerPayment", "dailyLimit", "weeklyLimit", "allowedServices"}
+    assert [set(members or ()) for members in (entry.before, entry.after)] == [names, names]
 
 
 def test_the_second_person_stands_beside_the_author(reader):

@@ -15,8 +15,8 @@ from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
 from ledger.queries import find_newest_by_hand
 from payments.proposals import ADJUST
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits
 from policy.proposals import propose_agent
 from staff.audit import record
 from staff.independence import lock_accounts

@@ -20,12 +20,15 @@ from payments.settling import renewal
 from payments.settling.broadcasting import broadcast
 from payments.settling.confirming import confirm
 from payments.settling.unpaid import resolve_unpaid
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits
+from policy.more_limits import MoreLimits, given
+from policy.rules import RULE_NAMES
 from tests.support.evaluations import assert_decided_as_evaluated, evaluate_or_refuse, is_of_an_earlier_decision
 from tests.support.factories import make_agent, new_name, seen_by
 from tests.support.fake_chain import make_fake_chain
 from tests.support.invariants import DAY, WEEK, check_agent, check_nonces
+from tests.support.optional_limits import Paid, Remembered
 from tests.support.payment_requests import environment_of, make_service_on
 from tests.support.scripted_chain import outflow_of
 
@@ -48,6 +51,17 @@ STEPS = st.sampled_from(
         -timedelta(hours=3),
         -timedelta(days=2),
     ]
+)
+_NUMBERS = st.none() | st.sampled_from([0, 1, 3])
+OPTIONAL = st.just(MoreLimits()) | st.builds(
+    MoreLimits,
+    hourly_limit=st.none() | LIMITS,
+    monthly_limit=st.none() | LIMITS,
+    total_limit=st.none() | LIMITS,
+    payments_per_hour=_NUMBERS,
+    payments_per_day=_NUMBERS,
+    payee_daily_limit=st.none() | LIMITS,
+    payee_weekly_limit=st.none() | LIMITS,
 )
 
 # How transactions end that have not paid.
@@ -80,13 +94,16 @@ class AgentModel(RuleBasedStateMachine):
 
     has_nonces: bool
 
-    @initialize(daily=LIMITS, weekly=LIMITS, balance=st.sampled_from(["8", "30", "500"]))
-    def begin(self, daily: Decimal, weekly: Decimal, balance: str) -> None:
+    @initialize(daily=LIMITS, weekly=LIMITS, more=OPTIONAL, balance=st.sampled_from(["8", "30", "500"]))
+    def begin(self, daily: Decimal, weekly: Decimal, more: MoreLimits, balance: str) -> None:
         self.chain = make_fake_chain(relayers=2, has_nonces=self.has_nonces)
         self.service = make_service_on(self.chain)
-        self.agent = make_agent(max_per_payment="10", daily_limit=str(daily), weekly_limit=str(weekly), balance=balance)
+        self.agent = make_agent(
+            max_per_payment="10", daily_limit=str(daily), weekly_limit=str(weekly), balance=balance,
+            **{part.field: value for part, value in given(more)},
+        )  # fmt: skip
         self.balance = Decimal(balance)
-        self.limits = Limits(Decimal(10), daily, weekly)
+        self.limits = Limits(Decimal(10), daily, weekly, None, more)
         self.now = START
         self.last_at = START - timedelta(days=365)
         self.is_paused = False
@@ -138,7 +155,10 @@ class AgentModel(RuleBasedStateMachine):
             "under_daily_limit": self._spent(at - DAY, self.bought) + amount <= self.limits.daily_limit,
             "under_max_payment": amount <= self.limits.max_per_payment,
         }
-        return next((name for name, holds in checks.items() if not holds), None)
+        broken = [name for name, holds in checks.items() if not holds]
+        paid = Remembered([Paid(one.at, self.service.id, one.amount, one.has_failed) for one in self.bought])
+        broken += paid.refusing_rules(self.limits.more, self.service.id, amount, at)
+        return min(broken, key=RULE_NAMES.index, default=None)
 
     @staticmethod
     def _spent(since: datetime, bought: list[Bought]) -> Decimal:

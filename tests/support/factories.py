@@ -18,8 +18,10 @@ from payments.deciding.operations import request_payment
 from payments.deciding.requests import PaymentRequest
 from payments.models import ChainState
 from policy.key_operations import create_api_key
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import Limits, create_agent
+from policy.more_limits import MoreLimits
+from policy.operations import create_agent
 from services.models import Service
 from services.operations import Registration, approve_service, register_service
 
@@ -44,12 +46,15 @@ def make_agent(
     weekly_limit: str = "100",
     balance: str = "1000",
     services: list[str] | None = None,
+    **more: Any,
 ) -> Agent:
-    """Make an active agent with a funded allowance."""
+    """Make an active agent with a funded allowance; `more` are optional limits."""
     agent = create_agent(
         new_name("agent"),
         asset=asset,
-        limits=Limits(Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit), services),
+        limits=Limits(
+            Decimal(max_per_payment), Decimal(daily_limit), Decimal(weekly_limit), services, MoreLimits(**more)
+        ),
         by="test",
     )
     if Decimal(balance):

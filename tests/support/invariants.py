@@ -8,6 +8,7 @@ from django.db import connection
 
 from ledger.models import BalanceMovement, LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, verify
+from ledger.tallies import find_wrong_tallies
 from payments.lifecycle import LIVE_STATES, PaymentStatus, SettlementState
 from payments.models import Leg, Payment, Relayer, Settlement
 from policy.models import Agent
@@ -26,6 +27,7 @@ def check_agent(agent_id: str) -> None:
     _check_chain(agent, entries)
     _check_payments(entries, payments)
     _check_windows(agent, entries, payments)
+    assert list(find_wrong_tallies(agent)) == []
 
 
 def check_nonces(chain: str) -> None:

@@ -1,5 +1,7 @@
 """Rows for every page of the console."""
 
+from decimal import Decimal
+
 import pytest
 
 from foundation.kernel.errors import ServiceNotApproved
@@ -20,7 +22,8 @@ def make_one_of_everything() -> LogEntry:
         chain="eip155:31337", tx=new_name("tx"), log_index=0, block_number=1, amount=1, why="R", found_at=utc_now()
     )
     PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
-    agent, service = make_agent(), make_service(webhook_url="https://hooks.example.com/")
+    agent = make_agent(hourly_limit=Decimal(40), payments_per_day=90, payee_daily_limit=Decimal(45))
+    service = make_service(webhook_url="https://hooks.example.com/")
     Withdrawal.objects.create(
         reference=new_name("wdr"), chain="eip155:31337", escrow="", asset="USDC", amount=1, agent=agent,
         recipient=new_address(), author="fiona", reason="R", created_at=utc_now(),

@@ -13,8 +13,9 @@ from django.core.management import call_command
 
 from foundation.kernel.assets import Asset
 from policy.key_operations import create_api_key, revoke_api_key
+from policy.limits import Limits
 from policy.models import Agent, ApiKey, SignerSwitch
-from policy.operations import Limits, create_agent, switch_signer
+from policy.operations import create_agent, switch_signer
 from workshop.demo.customer import Deposit, deposit
 
 STAFF = "demo"

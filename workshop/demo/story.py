@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from foundation.kernel.assets import Asset
 from policy.key_operations import create_api_key
-from policy.operations import Limits, pause_agent, resume_agent, set_policy, switch_signer
+from policy.limits import Limits
+from policy.operations import pause_agent, resume_agent, set_policy, switch_signer
 from services.models import Service, ServiceStatus
 from services.operations import approve_service
 from services.webhooks.operations import reveal_secrets

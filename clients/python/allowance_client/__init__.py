@@ -4,6 +4,7 @@ from allowance_client import errors
 from allowance_client.client import Allowance, AsyncAllowance
 from allowance_client.demands import DemandedPayment
 from allowance_client.evaluations import Evaluation, Fee, RuleResult
+from allowance_client.limits import PayeeLimits
 from allowance_client.models import Budget, LogEntry, Me, Service
 from allowance_client.paid_http import AsyncPayingTransport, PayingTransport
 from allowance_client.payment_models import Payment, PaymentState, Proof, Transaction
@@ -22,6 +23,7 @@ __all__ = [
     "Fee",
     "LogEntry",
     "Me",
+    "PayeeLimits",
     "PayingTransport",
     "Payment",
     "PaymentClaims",

@@ -11,14 +11,15 @@ from allowance_client.failures import (
     AllowanceError,
     ClientError,
     NoAnswer,
+    PaymentFailed,
     ProofInvalid,
     ReceiptInvalid,
     Refusal,
+    SettlementTimeout,
     UnexpectedAnswer,
     VerificationError,
     WebhookInvalid,
 )
-from allowance_client.payment_models import PaymentState
 
 __all__ = [
     "AgentNotFound",
@@ -37,6 +38,7 @@ __all__ = [
     "MethodNotAllowed",
     "NoAnswer",
     "NotFound",
+    "OutsideAllowedTime",
     "PayloadTooLarge",
     "PaymentFailed",
     "PaymentNotFound",
@@ -54,28 +56,6 @@ __all__ = [
     "VerificationError",
     "WebhookInvalid",
 ]
-
-
-class PaymentFailed(ClientError):
-    """It is proven that the payment can never land; its amount is the agent's again. `payment` is its last state."""
-
-    def __init__(self, payment: PaymentState) -> None:
-        super().__init__(payment)
-        self.payment = payment
-
-    def __str__(self) -> str:
-        return f"{self.payment.id} failed: {self.payment.failure_reason or 'no reason is given'}"
-
-
-class SettlementTimeout(ClientError):
-    """The payment is decided, but not final in the time given. It may still settle: do not pay again."""
-
-    def __init__(self, payment: PaymentState) -> None:
-        super().__init__(payment)
-        self.payment = payment
-
-    def __str__(self) -> str:
-        return f"{self.payment.id} is still {self.payment.status}; it may settle later"
 
 
 class InvalidRequest(AllowanceError):
@@ -121,6 +101,17 @@ class ServiceNotPayable(AllowanceError):
         return self._members.optional_amount("limit")
 
 
+class OutsideAllowedTime(AllowanceError):
+    """The agent may not pay this at this time, by its hours, its dates, or because the payee is too new."""
+
+    code = "outside_allowed_time"
+
+    @property
+    def allowed_at(self) -> datetime | None:
+        """The moment at which the same payment would be let pass; None if waiting does not help."""
+        return self._members.optional_instant("allowedAt")
+
+
 class AgentNotFound(AllowanceError):
     code = "agent_not_found"
 
@@ -160,7 +151,10 @@ class UnsupportedMediaType(AllowanceError):
 
 
 class BudgetExceeded(AllowanceError):
-    """A limit or the balance would be exceeded. Each figure is None where the rule has none."""
+    """A limit or the balance would be exceeded. Each figure is None where the rule has none.
+
+    Of a limit of the number of payments, they are numbers of payments.
+    """
 
     code = "budget_exceeded"
 
@@ -182,7 +176,7 @@ class BudgetExceeded(AllowanceError):
 
     @property
     def allowed_at(self) -> datetime | None:
-        """The moment at which the same payment would fit the windows; None if waiting does not help."""
+        """The moment at which the same payment would fit all limits; None if waiting does not help."""
         return self._members.optional_instant("allowedAt")
 
 

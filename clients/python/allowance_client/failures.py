@@ -1,10 +1,11 @@
-"""What can go wrong, but for the single codes: errors in general, answers that do not come, false signatures."""
+"""What can go wrong, but for the single codes: errors in general, lost answers, failed payments, false signatures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from allowance_client.members import Members
+from allowance_client.payment_models import PaymentState
 
 Retry = Literal["same_key", "new_key"]
 
@@ -34,6 +35,28 @@ class UnexpectedAnswer(ClientError):
 
 class AgentRequired(ClientError):
     """The key is bound to no agent, and none was named."""
+
+
+class PaymentFailed(ClientError):
+    """It is proven that the payment can never land; its amount is the agent's again. `payment` is its last state."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} failed: {self.payment.failure_reason or 'no reason is given'}"
+
+
+class SettlementTimeout(ClientError):
+    """The payment is decided, but not final in the time given. It may still settle: do not pay again."""
+
+    def __init__(self, payment: PaymentState) -> None:
+        super().__init__(payment)
+        self.payment = payment
+
+    def __str__(self) -> str:
+        return f"{self.payment.id} is still {self.payment.status}; it may settle later"
 
 
 class VerificationError(ClientError):

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, cast
 
+from allowance_client.limits import OptionalLimits, read_limits
 from allowance_client.members import Members
 
 Json = Mapping[str, Any]
@@ -19,8 +20,11 @@ DecisionResult = Literal["approved", "blocked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Me:
-    """The API key itself. `agent_id` None: it is bound to no agent; `own_payees_only`: it changes no other payees."""
+class Me(OptionalLimits):
+    """The API key itself. `agent_id` None: it is bound to no agent; `own_payees_only`: it changes no other payees.
+
+    A bound key has the optional limits of its agent's policy, too.
+    """
 
     key_id: str
     name: str | None
@@ -45,12 +49,16 @@ class Me:
             expires_at=members.optional_instant("expiresAt"),
             requests_per_minute=members.optional_integer("requestsPerMinute"),
             raw=raw,
+            **read_limits(members),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """An agent's balance, its spend in the rolling windows, and its limits, in units of `asset`."""
+class Budget(OptionalLimits):
+    """An agent's balance, its spend in the rolling windows, and its limits, in units of `asset`.
+
+    `spent_…` and `payments_…` are None where the policy has no such limit, or where they cannot be counted at present.
+    """
 
     agent_id: str
     status: AgentStatus
@@ -63,6 +71,11 @@ class Budget:
     max_per_payment: Decimal
     policy_revision: str
     raw: Json = field(repr=False)
+    spent_this_hour: Decimal | None = None
+    spent_this_month: Decimal | None = None
+    spent_in_total: Decimal | None = None
+    payments_this_hour: int | None = None
+    payments_today: int | None = None
 
     @classmethod
     def read(cls, raw: Json) -> "Budget":
@@ -79,6 +92,12 @@ class Budget:
             max_per_payment=members.amount("maxPerPayment"),
             policy_revision=members.text("policyRevision"),
             raw=raw,
+            spent_this_hour=members.optional_amount("spentThisHour"),
+            spent_this_month=members.optional_amount("spentThisMonth"),
+            spent_in_total=members.optional_amount("spentInTotal"),
+            payments_this_hour=members.optional_integer("paymentsThisHour"),
+            payments_today=members.optional_integer("paymentsToday"),
+            **read_limits(members),
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from allowance_client.demands import DemandedPayment
-from allowance_client.errors import BudgetExceeded, ClientError, UnexpectedAnswer
+from allowance_client.errors import BudgetExceeded, ClientError, OutsideAllowedTime, UnexpectedAnswer
 from allowance_client.exchanges import Patience
 from allowance_client.members import MalformedJson
 from allowance_client.payment_models import Payment
@@ -72,7 +72,7 @@ def pay(patience: Patience, intent: PaymentIntent, wait_until_allowed_s: float) 
     while True:
         try:
             return (yield from _ask(patience, intent.request(key), key, Payment.read))
-        except BudgetExceeded as refusal:
+        except (BudgetExceeded, OutsideAllowedTime) as refusal:
             pause_s = _wait_for(refusal, patience)
             if pause_s is None or patience.clock() + pause_s > deadline:
                 raise
@@ -100,7 +100,7 @@ def _ask(patience: Patience, request: Request, key: str, read: Read[T]) -> Flow[
         raise
 
 
-def _wait_for(refusal: BudgetExceeded, patience: Patience) -> float | None:
+def _wait_for(refusal: BudgetExceeded | OutsideAllowedTime, patience: Patience) -> float | None:
     """Tell for how many seconds a refusal holds, by the server's clock if it can; None: waiting does not help."""
     if refusal.retry != "new_key" or refusal.allowed_at is None:
         return None

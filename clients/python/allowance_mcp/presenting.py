@@ -5,10 +5,13 @@ in snake_case, as the arguments of tools have.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from decimal import Decimal
 from typing import Any
 
-from allowance_client import Budget, Evaluation, LogEntry, Payment, PaymentState, Service
+from allowance_client import Budget, Evaluation, LogEntry, PayeeLimits, Payment, PaymentState, Service
 from allowance_client.errors import AllowanceError
+from allowance_client.limits import OptionalLimits
 
 from allowance_mcp.texts import LONGEST_NAME, UNTRUSTED, clean, clean_id
 
@@ -24,6 +27,15 @@ _BUDGET = {
     "dailyLimit": "daily_limit",
     "weeklyLimit": "weekly_limit",
     "maxPerPayment": "max_per_payment",
+}
+_LIMITS = tuple(one.name for one in fields(OptionalLimits))
+# What an optional limit still lets pass: the limit, and what it compares.
+_LEFT = {
+    "left_this_hour": ("hourly_limit", "spent_this_hour"),
+    "left_this_month": ("monthly_limit", "spent_this_month"),
+    "left_in_total": ("total_limit", "spent_in_total"),
+    "payments_left_this_hour": ("payments_per_hour", "payments_this_hour"),
+    "payments_left_today": ("payments_per_day", "payments_today"),
 }
 _PAYMENT = {
     "id": "id",
@@ -44,7 +56,32 @@ def present_budget(budget: Budget) -> Content:
         "left_today": max(budget.daily_limit - budget.spent_today, 0),
         "left_this_week": max(budget.weekly_limit - budget.spent_this_week, 0),
     }
-    return _named(budget.raw, _BUDGET) | {name: f"{amount:f}" for name, amount in left.items()}
+    shown = _named(budget.raw, _BUDGET) | {name: f"{amount:f}" for name, amount in left.items()}
+    return shown | _present_more(budget) if has_optional_limits(budget) else shown
+
+
+def has_optional_limits(budget: Budget) -> bool:
+    """Tell whether the policy has limits beside those that every policy has."""
+    return any(getattr(budget, name) is not None for name in _LIMITS)
+
+
+def _present_more(budget: Budget) -> Content:
+    """Shape the optional limits that there are, what they compare, and what is left of them."""
+    names = (*_LIMITS, *(spent for _, spent in _LEFT.values()))
+    found = _named(budget.raw, {_member(name): name for name in names})
+    for name, pair in _LEFT.items():
+        limit, spent = (getattr(budget, one) for one in pair)
+        if limit is not None and spent is not None:
+            left = max(limit - spent, type(limit)(0))
+            found[name] = f"{left:f}" if isinstance(left, Decimal) else left
+    if budget.payee_limits is not None:
+        found["payee_limits"] = {payee: _of_payee(one) for payee, one in budget.payee_limits.items() if clean_id(payee)}
+    return found
+
+
+def _of_payee(limits: PayeeLimits) -> Content:
+    amounts = {"payment": limits.payment, "day": limits.day, "week": limits.week}
+    return {name: None if amount is None else f"{amount:f}" for name, amount in amounts.items()}
 
 
 def present_payment(payment: Payment | PaymentState) -> Content:
@@ -118,6 +155,12 @@ def _with_service(service: str, untrusted: Content) -> Content:
 
 def _named(raw: Mapping[str, Any], names: Mapping[str, str]) -> Content:
     return {name: raw[member] for member, name in names.items() if raw.get(member) is not None}
+
+
+def _member(name: str) -> str:
+    """Write a name as the API does."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -22,6 +22,7 @@ from allowance_mcp.intents import AlreadyPaid, Intents, Outcome, StillRefused, T
 from allowance_mcp.presenting import (
     Content,
     figures_of,
+    has_optional_limits,
     present_budget,
     present_decision,
     present_error,
@@ -109,7 +110,8 @@ async def get_budget(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     """Read balance, spend and limits."""
     read_nothing(arguments)
     budget = await caller.api.budget()
-    what_to_do = advice.on_refusal("agent_paused") if budget.status == "paused" else advice.LIMITS
+    is_paused, has_more = budget.status == "paused", has_optional_limits(budget)
+    what_to_do = advice.on_refusal("agent_paused") if is_paused else advice.on_limits(has_more=has_more)
     return Answer({"status": "ok", "budget": present_budget(budget), "what_to_do": what_to_do})
 
 

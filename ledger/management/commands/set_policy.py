@@ -1,11 +1,13 @@
-"""`manage.py set_policy ID [--max-per-payment X] … [--service S … | --all-services]`."""
+"""`manage.py set_policy ID [--max-per-payment X] … [--service S … | --all-services] [--hourly-limit X] …`."""
 
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
+from foundation.kernel.assets import Asset
 from ledger.serializers import present_budget
+from policy.management.limit_options import add_limit_options, named_limits, read_named_limits
 from policy.models import Agent
 from policy.proposals import KIND
 from staff.kinds import make
@@ -24,6 +26,7 @@ class Command(JsonCommand):
         services = parser.add_mutually_exclusive_group()
         services.add_argument("--service", nargs="+", action="extend", metavar="ID", help="Allow only these services.")
         services.add_argument("--all-services", action="store_true", help="Allow every approved service.")
+        add_limit_options(parser, "A policy need not have these: `none` removes one.")
         add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
@@ -33,6 +36,8 @@ class Command(JsonCommand):
         changes = {name: options[name] for name in _LIMITS if options[name] is not None}
         for name, text in changes.items():
             read_amount(text, agent.asset, f"--{name.replace('_', '-')}")
+        read_named_limits(options, Asset(agent.asset))  # what is wrong is named as an option
+        changes |= named_limits(options)
         if options["service"] or options["all_services"]:
             changes["allowed_services"] = options["service"]
         if not changes:

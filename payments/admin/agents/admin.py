@@ -16,21 +16,21 @@ from foundation.console.columns import badge, instant, mono
 from foundation.console.confirmation import Shown, confirm
 from foundation.console.figures import show_amount
 from foundation.kernel.times import utc_now
-from ledger.queries import find_budget, find_budgets
+from ledger.queries import find_budgets
 from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
 from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts
-from payments.admin.agents.differences import services_words
 from payments.admin.agents.funding_page import show_funding
 from payments.admin.agents.history_page import show_history
 from payments.admin.agents.inlines import INLINES
 from payments.admin.agents.new_agent import make_agent
+from payments.admin.agents.overview import show_overview
 from payments.admin.agents.policy_pages import edit_policy
-from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order, runway, usage_bar
+from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
 from policy.agent_archive import archive_agent, restore_agent
-from policy.models import Agent, PolicyRevision
+from policy.models import Agent
 from policy.proposals import PAUSE, RESUME
 from staff.kinds import make
 from staff.lists import ListedAdmin
@@ -98,7 +98,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        context = {**_overview(unquote(object_id)), **(extra_context or {})}
+        context = {**show_overview(unquote(object_id)), **(extra_context or {})}
         return super().change_view(request, object_id, form_url, context)
 
     @admin.action(description="Pause …", permissions=["operate"])
@@ -145,21 +145,6 @@ class AgentAdmin(BalanceActions, ListedAdmin):
 
 def _make(kind: str) -> Callable[..., str]:
     return lambda pk, **said: make(kind, {"agent": pk}, **said)
-
-
-def _overview(agent_id: str) -> dict[str, Any]:
-    """Give what stands above an agent's page; nothing for an agent that does not exist."""
-    budget = find_budget(agent_id)
-    if budget is None:
-        return {}
-    policy = PolicyRevision.objects.get(agent=agent_id, number=budget.policy_revision)
-    return {
-        "budget": budget,
-        "runway": runway(budget),
-        "day_bar": usage_bar(budget.spent_today, budget.daily_limit, "daily"),
-        "week_bar": usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly"),
-        "may_pay": services_words(policy.allowed_services),
-    }
 
 
 def _with_budgets(agents: QuerySet[Agent]) -> Sequence[Agent]:

@@ -36,8 +36,8 @@ def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent]
 
 
 _BALANCE = _column("balance", lambda budget: show_amount(budget.balance))
-_DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, budget.daily_limit, "daily"))
-_WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly"))
+_DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, budget.daily_limit, "daily limit"))
+_WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly limit"))
 _RUNWAY = _column("runway", runway)
 _PER_PAYMENT = _column("per payment", lambda budget: show_amount(budget.max_per_payment))
 _REVISION = _column("policy revision", lambda budget: str(budget.policy_revision))

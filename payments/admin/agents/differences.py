@@ -1,11 +1,13 @@
 """Two policies beside each other, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from foundation.console.figures import show_amount
-from policy.operations import Limits
+from payments.admin.agents.limit_words import NO_LIMIT, words_of_part
+from policy.limits import Limits
+from policy.more_limits import PARTS
 
 _EVERY = "every approved payee"
 
@@ -26,6 +28,7 @@ def compare(old: Limits | None, new: Limits, asset: str) -> list[Difference]:
         _amounts("Per day", None if old is None else old.daily_limit, new.daily_limit, asset),
         _amounts("Per week", None if old is None else old.weekly_limit, new.weekly_limit, asset),
         _services(old, new),
+        *_optional(new if old is None else old, new, asset),
     ]
 
 
@@ -41,6 +44,15 @@ def _amounts(label: str, old: Decimal | None, new: Decimal, asset: str) -> Diffe
     if old is None or old == new:
         return Difference(label, shown, shown, is_changed=False)
     return Difference(label, f"{show_amount(old)} {asset}", shown, is_changed=True)
+
+
+def _optional(old: Limits, new: Limits, asset: str) -> Iterator[Difference]:
+    """Compare each optional limit that one of them has."""
+    for part in PARTS:
+        was, becomes = (words_of_part(part, getattr(one.more, part.field), asset) for one in (old, new))
+        for label in sorted({*was, *becomes}):
+            before, after = was.get(label, NO_LIMIT), becomes.get(label, NO_LIMIT)
+            yield Difference(label, before, after, is_changed=before != after)
 
 
 def _services(old: Limits | None, new: Limits) -> Difference:

@@ -1,21 +1,24 @@
 """The forms of an agent's limits, and of a new agent."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django import forms
 
 from foundation.console.amounts import AmountField
-from foundation.console.figures import show_amount
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount
+from payments.admin.agents.limit_fields import grouped, has_any, make_fields, write_initial
 from policy.agent_ids import check_agent_id
-from policy.operations import Limits
+from policy.limits import Limits
+from policy.more_limits import PARTS, MoreLimits
+from policy.operations import check_limits
 from services.models import Service, ServiceStatus
 
 _AMOUNTS = ("max_per_payment", "daily_limit", "weekly_limit")
-_HARDLY_A_LIMIT = 1_000_000
+_OPTIONAL = tuple(part.field for part in PARTS)
+LIMIT_FIELDS = (*_AMOUNTS, "allows", "services", *_OPTIONAL)
 # Above this, a list of boxes helps nobody.
 _MOST_BOXES = 300
 ALL, SOME = "all", "some"
@@ -24,6 +27,7 @@ ALL, SOME = "all", "some"
 class LimitsForm(forms.Form):
     """The limits of a policy and the services that it allows."""
 
+    _asset = Asset.USDC
     max_per_payment = AmountField(allows_zero=True, label="Per payment")
     daily_limit = AmountField(allows_zero=True, label="Per day", help_text="Of any 24 hours.")
     weekly_limit = AmountField(
@@ -40,25 +44,48 @@ class LimitsForm(forms.Form):
         super().__init__(posted, initial=None if limits is None else _initial(limits))
         allowed = () if limits is None else limits.allowed_services or ()
         self.fields["services"] = _services_field(asset, allowed)
+        self.fields.update(make_fields())
         if asset is not None:
             self._set_asset(asset)
-            for name in _AMOUNTS:
+            for name in (*_AMOUNTS, *(part.field for part in PARTS if part.kind.is_amount)):
                 self.fields[name].label = f"{self.fields[name].label}, in {asset}"
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("allows") == SOME and "services" in cleaned and not cleaned["services"]:
             self.add_error("services", "Choose at least one payee, or every approved one.")
+        if not self.errors:
+            try:
+                check_limits(self._asset, self.limits())
+            except OperationRefused as refusal:
+                self.add_error(None, str(refusal))
         return cleaned
 
     def limits(self) -> Limits:
         """Give the limits of a valid form."""
         cleaned = self.cleaned_data
         services = None if cleaned["allows"] == ALL else sorted(set(cleaned["services"]))
-        return Limits(cleaned["max_per_payment"], cleaned["daily_limit"], cleaned["weekly_limit"], services)
+        more = MoreLimits(**{name: cleaned[name] for name in _OPTIONAL})
+        return Limits(cleaned["max_per_payment"], cleaned["daily_limit"], cleaned["weekly_limit"], services, more)
+
+    @property
+    def plain_fields(self) -> list[forms.BoundField]:
+        """The fields that stand before the optional limits."""
+        return [self[name] for name in self.fields if name not in (*_OPTIONAL, "reason")]
+
+    @property
+    def more_fields(self) -> Iterator[tuple[str, list[forms.BoundField]]]:
+        """The fields of the optional limits, with a heading for those that are about one thing."""
+        return grouped(self)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is an optional limit, or what was written as one."""
+        return has_any(self)
 
     def _set_asset(self, asset: Asset) -> None:
-        for name in _AMOUNTS:
+        self._asset = asset
+        for name in (*_AMOUNTS, *_OPTIONAL):
             self.fields[name].asset = asset  # type: ignore[attr-defined]
 
 
@@ -74,7 +101,7 @@ class AgentForm(LimitsForm):
         choices=[(asset.value, asset.value) for asset in Asset], help_text="What it is funded and pays with."
     )
     reason = forms.CharField(max_length=500, help_text="Why. Kept in the audit.")
-    field_order = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit", "allows", "services", "reason")
+    field_order = ("id", "asset", *LIMIT_FIELDS, "reason")
 
     def __init__(self, posted: Any) -> None:
         super().__init__(posted)
@@ -107,27 +134,13 @@ class _Ids(forms.CharField):
         return ids
 
 
-def warnings(limits: Limits, asset: str) -> list[str]:
-    """Say where limits are allowed, and hardly meant."""
-    found = []
-    if limits.max_per_payment > limits.daily_limit:
-        found.append("The limit per payment is above that of a day: no payment can be as large as it says.")
-    if limits.daily_limit > limits.weekly_limit:
-        found.append("The limit of a day is above that of a week: no day can be spent as far as it says.")
-    highest = max(limits.max_per_payment, limits.daily_limit, limits.weekly_limit)
-    if highest >= _HARDLY_A_LIMIT:
-        found.append(f"{show_amount(highest)} {asset} is so much that it is hardly a limit.")
-    if not min(limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
-        found.append("A limit of 0 lets no payment pass.")
-    return found
-
-
 def _initial(limits: Limits) -> dict[str, Any]:
     return {
         "max_per_payment": format_amount(limits.max_per_payment),
         "daily_limit": format_amount(limits.daily_limit),
         "weekly_limit": format_amount(limits.weekly_limit),
         "allows": ALL if limits.allowed_services is None else SOME,
+        **write_initial(limits.more),
     }
 
 

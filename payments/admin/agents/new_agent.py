@@ -10,7 +10,8 @@ from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
-from payments.admin.agents.forms import AgentForm, warnings
+from payments.admin.agents.forms import AgentForm
+from payments.admin.agents.limit_warnings import warnings
 from policy.agent_ids import check_is_distinct, find_lookalikes
 from policy.one_person import takes_two
 from policy.operations import check_new_agent

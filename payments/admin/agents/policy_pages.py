@@ -1,7 +1,7 @@
 """The pages that change an agent's policy: the editor, then what the change would have done, then the reason."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -20,11 +20,13 @@ from foundation.kernel.times import utc_now
 from ledger.past import Payee
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
-from payments.admin.agents.forms import LimitsForm, warnings
+from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
+from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
+from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.one_person import takes_two
-from policy.operations import Limits, limits_of
+from policy.operations import limits_of
 from policy.proposals import propose_policy
 from policy.rules import words_of_refusal
 from services.models import Service
@@ -135,8 +137,8 @@ def _payees(limits: Limits) -> Mapping[str, Payee]:
         services = services.filter(pk__in=limits.allowed_services)
     minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
     return {
-        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)))
-        for pk, asset, chain in services.values_list("pk", "asset", "chain")
+        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)), decided_at if status == "approved" else None)
+        for pk, asset, chain, status, decided_at in services.values_list("pk", "asset", "chain", "status", "decided_at")
     }
 
 
@@ -179,8 +181,7 @@ def _count(share: Share, agent: Agent) -> str:
 
 def _sent(posted: Any) -> list[tuple[str, str]]:
     """Give what the editor sent, so that the next page sends it again."""
-    names = ("max_per_payment", "daily_limit", "weekly_limit", "allows", "services")
-    return [(name, value) for name in names for value in posted.getlist(name)]
+    return [(name, value) for name in LIMIT_FIELDS for value in posted.getlist(name)]
 
 
 def _beginning(request: HttpRequest, present: PolicyRevision) -> Limits:
@@ -194,4 +195,4 @@ def _beginning(request: HttpRequest, present: PolicyRevision) -> Limits:
 
 def _sorted(limits: Limits) -> Limits:
     allowed = None if limits.allowed_services is None else sorted(limits.allowed_services)
-    return Limits(limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed)
+    return replace(limits, allowed_services=allowed)

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from foundation.console.figures import show_amount
+from foundation.console.figures import show_figure
 from ledger.queries import Budget
 from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, days_left, find_usage, share
 from policy.models import Agent
@@ -85,17 +85,17 @@ def _usage_of(agents: QuerySet[Agent]) -> list[Usage]:
     return find_usage(list(agents.order_by().values_list("pk", flat=True)))
 
 
-def usage_bar(spent: Decimal, limit: Decimal, window: str) -> SafeString:
-    """Draw what is spent of a limit, and say it."""
-    part = share(spent, limit)
+def usage_bar(used: Decimal | int, limit: Decimal | int, name: str) -> SafeString:
+    """Draw what is used of a limit, of an amount or of a number of payments, and say it; `name` is the limit's."""
+    part = share(Decimal(used), Decimal(limit))
     return format_html(
         '<meter class="usage" min="0" max="1" low="{}" high="0.95" optimum="0" value="{}" aria-label="{}"></meter>'
         '<br><span class="muted">{} of {} ({})</span>',
         NEAR_A_LIMIT,
         f"{min(max(part, Decimal(0)), Decimal(1)):.4f}",
-        f"spent of the {window} limit",
-        show_amount(spent),
-        show_amount(limit),
+        f"used of the {name}",
+        show_figure(used),
+        show_figure(limit),
         f"{part.quantize(Decimal('0.01'), ROUND_HALF_UP):.0%}",
     )
 

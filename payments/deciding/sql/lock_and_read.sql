@@ -34,12 +34,12 @@ END $$;
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
-CREATE OR REPLACE FUNCTION payments_lock_and_read_8(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_9(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
     p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
     OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
-    OUT spent_today numeric, OUT spent_this_week numeric,
+    OUT spent_today numeric, OUT spent_this_week numeric, OUT counted numeric[], OUT payee_counted numeric[],
     OUT refused_entry_id text, OUT refusing_since timestamptz[],
     OUT is_signing boolean, OUT key_hash bytea, OUT is_key_used boolean, OUT relayer_in_need text, OUT relayer_room int,
     OUT agent policy_agent, OUT policy policy_policyrevision,
@@ -86,9 +86,9 @@ BEGIN
     -- cheaper for the nearly empty tables that a plan may have been made for.
     RETURN QUERY
     WITH agents AS MATERIALIZED (
-        SELECT agent, d.decided_at, (
-                SELECT p FROM policy_policyrevision p WHERE p.agent_id = l.id AND p.number = (agent).policy_revision
-               ) AS policy, (
+        SELECT agent, d.decided_at, policy,
+               CASE WHEN (policy).more_json <> '{}' THEN ledger_counted(l.id, (agent).spent_total, d.decided_at, policy)
+               END AS counted, (
                 SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = l.id
                ) AS clock_repairs,
                ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '24 hours') AS spent_today,
@@ -96,7 +96,9 @@ BEGIN
                payments_refusing_since(l.id, d.decided_at, p_most_refusals, cardinality(p_agents)) AS refusing_since
           FROM unnest(v_locked) AS l(id),
                LATERAL (SELECT a AS agent FROM policy_agent a WHERE a.id = l.id LIMIT 1) found,
-               LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d
+               LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d,
+               LATERAL (SELECT p AS policy FROM policy_policyrevision p
+                         WHERE p.agent_id = l.id AND p.number = (agent).policy_revision LIMIT 1) ruled
     ), asked AS MATERIALIZED (
         SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
                (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key
@@ -129,7 +131,8 @@ BEGIN
              WHERE k.digest = a.caller AND k.revoked_at IS NULL
                AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
            a.is_busy OR COALESCE(r.is_held, false), a.earlier_entry_id::text,
-           a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week,
+           a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week, a.counted,
+           CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent_id, a.service, a.decided_at, a.policy) END,
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e
              WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at

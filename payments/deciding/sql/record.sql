@@ -1,26 +1,30 @@
 -- The second half of a batch of payments: record its decisions, all of them or none.
 --
 -- Each argument is an array of rows as JSON, their members named like the columns. `p_agents` are the columns of the agents after
--- the batch, with the sum that each has `paid`. The entries carry the running totals.
+-- the batch, with the sum that each has `paid`, and whether its policy counts payments. The entries carry the running totals.
 CREATE OR REPLACE FUNCTION payments_record_batch(
     p_entries json, p_agents json, p_payments json, p_settlements json, p_legs json, p_movements json, p_events json
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     agent record;
     queue record;
+    counted text[];
 BEGIN
     INSERT INTO ledger_logentry SELECT * FROM json_populate_recordset(NULL::ledger_logentry, p_entries);
 
     -- One by one: the planner would read all agents to join them.
     FOR agent IN
         SELECT * FROM json_to_recordset(p_agents) AS d(
-            id text, last_entry_id text, last_entry_hash text, last_entry_at timestamptz, spent_total numeric, paid numeric)
+            id text, last_entry_id text, last_entry_hash text, last_entry_at timestamptz, spent_total numeric, paid numeric,
+            counts_payments boolean)
     LOOP
         UPDATE policy_agent a
            SET last_entry_id = agent.last_entry_id, last_entry_hash = agent.last_entry_hash,
                last_entry_at = agent.last_entry_at, spent_total = agent.spent_total, balance = a.balance - agent.paid
          WHERE a.id = agent.id;
+        IF agent.counts_payments AND agent.paid > 0 THEN counted := counted || agent.id; END IF;
     END LOOP;
+    IF counted IS NOT NULL THEN PERFORM ledger_tally_up(counted); END IF;
 
     IF p_payments IS NOT NULL THEN
         INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);

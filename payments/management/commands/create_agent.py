@@ -16,7 +16,10 @@ from payments.management.agent_file import read_agent_file
 from payments.management.agent_making import make_agents, open_key_file
 from payments.management.movement_options import add_chain, find_chain_to_credit
 from policy.agent_ids import check_is_distinct
-from policy.operations import Limits, create_agent
+from policy.limits import Limits
+from policy.management.limit_options import add_limit_options, read_named_limits
+from policy.more_limits import PART_OF_FIELD, MoreLimits
+from policy.operations import create_agent
 
 _OF_ONE = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
 
@@ -25,9 +28,10 @@ class Command(JsonCommand):
     help = (
         "Create an agent with its allowance and first policy, and print its budget. A limit of 0 lets nothing pass. "
         "--from makes all agents of a CSV file, whose first line names the columns id, asset, max_per_payment, "
-        "daily_limit, weekly_limit, and if wanted fund, chain and services (separated by spaces or ;). Before anything "
-        "is made, every line that is wrong is named, and the sum of fund must be covered. An agent that exists with "
-        "the same asset and policy stays as it is, unfunded: so another run finishes one that was interrupted."
+        "daily_limit, weekly_limit, and if wanted fund, chain, services (separated by spaces or ;) and optional "
+        "limits, such as hourly_limit (an empty cell: no such limit). Before anything is made, every line that is "
+        "wrong is named, and the sum of fund must be covered. An agent that exists with the same asset and policy "
+        "stays as it is, unfunded: so another run finishes one that was interrupted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,10 +57,12 @@ class Command(JsonCommand):
         parser.add_argument(
             "--keys", metavar="FILE", help="With --from: make an API key for each new agent, and write them here (CSV)."
         )
+        add_limit_options(parser, "A policy need not have these: an agent has those that are given.")
         add_reason(parser)
 
     def perform(self, **options: Any) -> dict[str, Any]:
-        given = [name for name in (*_OF_ONE, "fund", "chain", "service") if options[name] is not None]
+        of_one = (*_OF_ONE, "fund", "chain", "service", *PART_OF_FIELD)
+        given = [name for name in of_one if options[name] is not None]
         if options["file"] is not None and not given:
             return self._make_all(options)
         if options["file"] is not None or options["keys"] is not None:
@@ -75,6 +81,7 @@ class Command(JsonCommand):
             daily_limit=read_amount(options["daily_limit"], asset, "--daily-limit"),
             weekly_limit=read_amount(options["weekly_limit"], asset, "--weekly-limit"),
             allowed_services=options["service"],
+            more=MoreLimits(**read_named_limits(options, asset)),
         )
         amount = None if options["fund"] is None else read_amount(options["fund"], asset, "--fund")
         # Before the transaction: nobody may have to wait for an answer of the nodes.

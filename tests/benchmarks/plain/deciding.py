@@ -67,8 +67,8 @@ def _decide(request: PaymentRequest, agent: Agent) -> LogEntry:
     if prepared is not None and service is not None:
         explanation = explain_approval(decision, facts, service.approved_recipient, prepared.escrow_id)
     else:
-        find_moment = partial(find_fitting_moment, agent.pk, agent.spent_total, now)
-        explanation = explain_refusal(decision, find_moment)
+        find_moment = partial(find_fitting_moment, agent.pk, request.service, agent.spent_total, now)
+        explanation = explain_refusal(decision, facts, find_moment)
     entry = _make_entry(request, agent, decision, explanation, at=now, prepared=prepared)
     _write(request, agent, entry, prepared, service)
     return entry
@@ -105,6 +105,7 @@ def _read_facts(
         allowed_services=None if policy.allowed_services is None else frozenset(policy.allowed_services),
         payee=payee,
         minimum=minimum,
+        at=now,
     )
 
 

@@ -12,7 +12,8 @@ from allowance_mcp.arguments import Purchase
 from allowance_mcp.intents import AlreadyPaid, Intents, Paid
 
 from ledger.models import LogEntry
-from policy.operations import Limits, pause_agent, resume_agent, set_policy
+from policy.limits import Limits
+from policy.operations import pause_agent, resume_agent, set_policy
 from tests.clients.mcp.conftest import Cast
 from tests.clients.mcp.talking import Model, Said, tell, tell_at_once
 from tests.support.factories import decide

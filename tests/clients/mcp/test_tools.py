@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from allowance_client.errors import AllowanceError, ClientError, NoAnswer, Refusal
-from allowance_mcp.advice import _BY_RULE, UNKNOWN, on_refusal
+from allowance_mcp.advice import _BY_RULE, _LATER, _NEVER, UNKNOWN, on_refusal
 from allowance_mcp.descriptions import describe_tools
 from allowance_mcp.tools import Caller, call
 from django.db import transaction
@@ -192,12 +192,12 @@ def test_only_what_was_decided_under_the_agents_lock_and_answered_at_once_is_cer
 
 
 def test_a_refusal_by_a_rule_and_with_a_code_of_a_later_release_is_certain_and_told_by_its_message():
-    refusal = Refusal("outside_hours", "Payments begin at 8.", 403, retry="new_key", rule="within_hours")
+    refusal = Refusal("too_loud", "Payments are made in silence.", 403, retry="new_key", rule="within_decibels")
     caller: Any = Caller(Api(AllowanceError(refusal)), "agent")  # type: ignore[arg-type]
 
     said = asyncio.run(call("request_payment", caller, {"service": "shop", "amount": "1", "reason": "A test"}))
 
-    assert (said.content["status"], said.content["message"]) == ("refused", "Payments begin at 8.")
+    assert (said.content["status"], said.content["message"]) == ("refused", "Payments are made in silence.")
     assert said.content["what_to_do"].startswith("Nothing was paid: a rule of this agent's policy refuses it")
 
 
@@ -207,7 +207,8 @@ def test_after_a_refusal_by_any_rule_nobody_is_told_that_it_may_be_paid(rule):
 
 
 def test_no_advice_is_about_a_rule_that_there_is_not():
-    assert _BY_RULE.keys() - {*RULE_NAMES} == set()
+    codes = {rule.refuses_with.code for rule in RULES}
+    assert {*_BY_RULE, *_LATER, *_NEVER} - {*RULE_NAMES} - codes == set()
 
 
 def test_a_payee_that_is_not_served_is_not_listed_and_whoever_asks_is_told_not_to_ask_again(cast, mcp):
@@ -273,7 +274,10 @@ def test_the_tools_say_which_of_them_takes_money_and_what_they_answer():
         assert len(tool.description or "") <= 1024  # more is refused where models are called
         assert {"status", "what_to_do"} <= {*(tool.output_schema or {})["required"]}
     paying = tools["request_payment"]
-    for code in ("agent_paused", "service_not_approved", "service_not_payable", "budget_exceeded", "rate_limited"):
+    for code in (
+        "agent_paused", "service_not_approved", "service_not_payable", "budget_exceeded", "outside_allowed_time",
+        "rate_limited",
+    ):  # fmt: skip
         assert code in (paying.description or "")
 
 

@@ -81,7 +81,7 @@ def test_every_error_of_the_contract_has_a_status():
         ("budget_exceeded", 422), ("policy_signer_unavailable", 503), ("invalid_request", 400),
         ("idempotency_key_required", 400), ("insufficient_scope", 403), ("agent_not_found", 404),
         ("payment_not_found", 404), ("not_found", 404), ("method_not_allowed", 405), ("payload_too_large", 413),
-        ("unsupported_media_type", 415), ("rate_limited", 429), ("internal_error", 500),
+        ("unsupported_media_type", 415), ("rate_limited", 429), ("internal_error", 500), ("outside_allowed_time", 403),
     ],
 )  # fmt: skip
 def test_an_error_code_has_the_status_of_the_contract(code, status):

@@ -12,6 +12,7 @@ from foundation.api.openapi_parts import AMOUNT, CONTROLS, SPACE, UNSEEN
 from foundation.kernel import money
 from foundation.kernel.blanks import is_blank
 from ledger import receipts
+from policy.more_limits import PARTS
 from policy.rules import RULES, SIGNER_RULE
 from services import openapi as services_openapi
 from services import serializers as services_serializers
@@ -27,7 +28,8 @@ FIELDS = {
     "LogEntry": ["id", "agentId", "service", "amount", "asset", "result", "rule", "createdAt"],
     "Budget": [
         "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
-        "maxPerPayment", "policyRevision",
+        "maxPerPayment", "policyRevision", *(part.name for part in PARTS), "spentThisHour", "spentThisMonth",
+        "spentInTotal", "paymentsThisHour", "paymentsToday",
     ],
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
     "Service": ["id", "name", "recipient", "asset", "status", "createdAt"],
@@ -41,7 +43,7 @@ FIELDS = {
     "Proof": ["paymentId", "service", "status", "proof"],
     "ServicePage": ["data", "nextCursor"],
     "Key": ["keyId", "name", "scopes", "agentId", "ownPayeesOnly", "createdAt", "expiresAt",
-            "requestsPerMinute"],
+            "requestsPerMinute", *(part.name for part in PARTS)],
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ ERRORS = [
     (403, "insufficient_scope"),
     (404, "agent_not_found"),
     (403, "service_not_payable"),
+    (403, "outside_allowed_time"),
     (404, "payment_not_found"),
     (404, "service_not_found"),
     (404, "log_entry_not_found"),

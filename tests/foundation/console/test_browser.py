@@ -181,7 +181,7 @@ def test_going_back_behind_an_action_that_was_done_says_so_and_does_nothing_agai
 def test_a_policy_can_be_looked_at_again_by_going_back_from_what_it_would_have_done(page: Page) -> None:
     agent = make_agent()
     page.goto(f"/console/policy/agent/{agent.pk}/policy/")
-    page.get_by_label("Per payment").fill("0.75")
+    page.get_by_label("Per payment, in").fill("0.75")
     confirm(page)
     expect(page.locator("main ins").first).to_have_text("0.75 USDC")
 
@@ -189,6 +189,25 @@ def test_a_policy_can_be_looked_at_again_by_going_back_from_what_it_would_have_d
     expect(page.locator("main ins").first).to_have_text("0.75 USDC")
     page.go_back()
     expect(page.get_by_role("button", name="See what it would have done")).to_be_visible()
+
+
+def test_more_limits_are_folded_until_somebody_needs_them_and_open_where_there_is_one(page: Page) -> None:
+    agent = make_agent()
+    page.goto(f"/console/policy/agent/{agent.pk}/policy/")
+    expect(page.get_by_label("Payments per day")).to_be_hidden()
+
+    page.get_by_text("More limits").click()
+    page.get_by_label("Payments per day").fill("many")
+    confirm(page)
+    expect(page.locator("main .errorlist")).to_contain_text("Must be a whole number")
+    page.get_by_label("Payments per day").fill("20")
+    confirm(page)
+    page.get_by_label("Reason").fill("Ticket 7")
+    confirm(page)
+
+    expect(page.locator("main")).to_contain_text("0 of 20 (0%)")
+    page.goto(f"/console/policy/agent/{agent.pk}/policy/")
+    expect(page.get_by_label("Payments per day")).to_have_value("20")
 
 
 def test_what_was_typed_when_the_session_ended_is_there_after_signing_in_again(servers: Servers) -> None:

@@ -10,8 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.models import AgentGas
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits, create_agent
+from policy.operations import create_agent
 from tests.support.factories import make_agent, new_name
 
 

@@ -16,9 +16,11 @@ from solders.keypair import Keypair
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.models import ChainState, Relayer
+from policy.hours import parse_hours
 from policy.models import Agent
+from policy.more_limits import NO_MORE
 from policy.operations import lock_agent, pause_agent, switch_signer
-from policy.rules import RULE_NAMES
+from policy.rules import RULES, SIGNER_RULE, rules_in_force
 from services.models import Service
 from services.operations import disable_service
 from tests.support.answers import INSTANT, count_rows, error_of, faulty_params
@@ -82,7 +84,10 @@ def test_it_tells_every_rule_in_its_order_with_figures_and_headroom(api, service
         None,
         None,
     )
-    assert [one["rule"] for one in found["rules"]] == list(RULE_NAMES)
+    assert [one["rule"] for one in found["rules"]] == [
+        *(rule.name for rule in rules_in_force(NO_MORE)),
+        SIGNER_RULE.name,
+    ]
     assert {(one["passed"], one["message"]) for one in found["rules"]} == {(True, None)}
     assert figures_of(found, "agent_active") == (None,) * 5
     assert figures_of(found, "balance_covers_payment") == (None, None, "2.50", "992.50", "990.00")
@@ -91,6 +96,23 @@ def test_it_tells_every_rule_in_its_order_with_figures_and_headroom(api, service
     assert figures_of(found, "under_max_payment") == ("10.00", None, "2.50", "10.00", "7.50")
     assert found["policyRevision"] == "polrev_1"
     assert INSTANT.fullmatch(found["evaluatedAt"])
+
+
+def test_it_tells_the_optional_rules_that_the_policy_has_and_no_others(api, service):
+    hours = parse_hours("daily 00:00-24:00 UTC")
+    agent = make_agent(hourly_limit=Decimal(9), payments_per_hour=3, allowed_hours=hours)
+    decide(agent, service, "7.5")
+
+    found = evaluate(api, body_for(agent, service, "2.50"))
+
+    optional = [rule.name for rule in RULES if rule.is_on is not None]
+    told = [one["rule"] for one in found["rules"] if one["rule"] in optional]
+    assert told == ["within_hours", "under_hourly_limit", "under_hourly_count"]
+    assert (found["rule"], found["code"]) == ("under_hourly_limit", "budget_exceeded")
+    assert figures_of(found, "under_hourly_limit") == ("9.00", "7.50", "2.50", "1.50", "0.00")
+    assert figures_of(found, "under_hourly_count") == ("3", "1", "1", "2", "1")
+    assert figures_of(found, "within_hours") == (None,) * 5
+    assert found["allowedAt"] is not None
 
 
 def test_it_tells_what_the_gas_would_cost_at_most(api, payment, service):

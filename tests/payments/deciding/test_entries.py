@@ -39,7 +39,8 @@ def test_a_rule_that_is_added_is_allowed_when_its_own_window_has_room(amount, wa
     facts = replace(EXAMPLE_FACTS, amount=Decimal(amount), spent_today=Decimal(18), max_per_payment=SECOND_LIMIT)
 
     decision = ask_rules(facts, RULES_AND_ANOTHER)
-    find_moment = partial(find_fitting_moment, agent.id, Agent.objects.get(pk=agent.id).spent_total, start + 2 * HOUR)
+    total = Agent.objects.get(pk=agent.id).spent_total
+    find_moment = partial(find_fitting_moment, agent.id, "", total, start + 2 * HOUR)
 
     assert decision.rule.name == "under_second_daily_limit"
-    assert explain_refusal(decision, find_moment)["allowedAt"] == format_instant(start + DAY + waits_for * HOUR)
+    assert explain_refusal(decision, facts, find_moment)["allowedAt"] == format_instant(start + DAY + waits_for * HOUR)

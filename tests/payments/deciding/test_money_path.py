@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from payments.deciding.counted import CountedRecord, PayeeCountedRecord
 from payments.deciding.known import COLUMNS, RECORDS, VALUES, Known, make_known
 
 # How columns are typed here, and there.
@@ -25,11 +26,14 @@ TYPES: dict[str, Any] = {
     "timestamp with time zone": datetime,
     "character varying[]": list[str],
     "timestamp with time zone[]": list[datetime | None],
+    "numeric[]": list[Decimal | None],
 }
+# Records that are made of an array.
+COUNTED: dict[Any, Any] = dict.fromkeys((CountedRecord, PayeeCountedRecord), list[Decimal | None])
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_8' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_9' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -61,7 +65,7 @@ def test_the_facts_are_the_columns_of_the_sql_function():
     assert set(columns) == set(facts)
     assert list(facts) == [*VALUES, *RECORDS]
     for name in VALUES:
-        assert TYPES[columns[name]] == facts[name][0], name
+        assert TYPES[columns[name]] == COUNTED.get(facts[name][0], facts[name][0]), name
     for name, record in RECORDS.items():
         assert facts[name][0] is record, name
 
@@ -88,7 +92,9 @@ def test_a_row_that_was_not_found_is_no_record():
 
 
 def test_columns_come_into_the_fields_they_are_named_after():
-    found: Any = make_known(COLUMNS)
+    row = [name if name not in ("counted", "payee_counted") else None for name in COLUMNS]
+
+    found: Any = make_known(row)
 
     assert (found.decided_at, found.relayer_in_need) == ("decided_at", "relayer_in_need")
     for name, record in RECORDS.items():
@@ -98,7 +104,7 @@ def test_columns_come_into_the_fields_they_are_named_after():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_8", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_9", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_refusing_since", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
         ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),
@@ -109,7 +115,10 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
         ("payments_gas_room", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
-        ("ledger_fits_at", "ledger/sql/windows.sql"),
+        ("ledger_fits_at_2", "ledger/sql/windows.sql"),
+        ("ledger_tally_up", "ledger/sql/tallies.sql"),
+        ("ledger_counted", "ledger/sql/tallies.sql"),
+        ("ledger_payee_counted", "ledger/sql/tallies.sql"),
     ):
         with connection.cursor() as cursor:
             cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", [name])

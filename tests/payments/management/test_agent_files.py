@@ -1,12 +1,10 @@
 """`create_agent --from FILE`: a file of agents is made as a whole or not at all, and another run finishes it."""
 
 import csv
-import json
 import stat
-from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError
@@ -18,43 +16,17 @@ from payments.management.agent_file import read_agent_file
 from policy.models import Agent, ApiKey, PolicyRevision
 from policy.operations import pause_agent
 from staff.models import AuditEntry
+from tests.support.agent_files import HEADER, Write, make, names, refusal, write_agent_file
 from tests.support.commands import run
-from tests.support.factories import new_name
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
 
 pytestmark = pytest.mark.django_db
 
-HEADER = "id,asset,max_per_payment,daily_limit,weekly_limit"
-Write = Callable[..., str]
-
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def to_file(*lines: str, header: str = HEADER) -> str:
-        path = tmp_path / "agents.csv"
-        path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-        return str(path)
-
-    return to_file
-
-
-def make(path: str, *arguments: str) -> Any:
-    lines, error = run("create_agent", "--from", path, *arguments)
-    assert error is None, error
-    return json.loads(lines[-1])
-
-
-def refusal(path: str, *arguments: str) -> str:
-    lines, error = run("create_agent", "--from", path, *arguments)
-    assert not lines
-    assert error is not None
-    return str(error)
-
-
-def names(count: int) -> list[str]:
-    stem = new_name("agent")
-    return [f"{stem}-{number}" for number in range(count)]
+    return partial(write_agent_file, tmp_path)
 
 
 def audit(ids: list[str]) -> list[tuple[str, str, str]]:

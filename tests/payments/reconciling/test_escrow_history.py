@@ -23,10 +23,12 @@ from payments.models import DepositCursor, Payment, Settlement
 from payments.settling import relayers, stuck_transactions
 from payments.settling.chain_switch import start_signing_on
 from payments.settling.next_states import HEIGHT_MARGIN
-from policy.operations import Limits, pause_agent, resume_agent, set_policy
+from policy.limits import Limits
+from policy.more_limits import MoreLimits
+from policy.operations import pause_agent, resume_agent, set_policy
 from services.models import Service
 from services.operations import disable_service
-from tests.support.agent_model import AMOUNTS, LIMITS, STEPS, AgentModel, Bought, Decided
+from tests.support.agent_model import AMOUNTS, LIMITS, OPTIONAL, STEPS, AgentModel, Bought, Decided
 from tests.support.payment_requests import make_request
 from tests.support.scenes import row_of
 
@@ -102,9 +104,9 @@ class History(AgentModel):
     def let_time_pass(self, step: timedelta) -> None:
         self.now += step
 
-    @rule(daily=LIMITS, weekly=LIMITS)
-    def change_policy(self, daily: Decimal, weekly: Decimal) -> None:
-        self.limits = Limits(Decimal(10), daily, weekly)
+    @rule(daily=LIMITS, weekly=LIMITS, more=OPTIONAL)
+    def change_policy(self, daily: Decimal, weekly: Decimal, more: MoreLimits) -> None:
+        self.limits = Limits(Decimal(10), daily, weekly, None, more)
         set_policy(self.agent.id, change=lambda _: self.limits, by="test")
 
     @rule()

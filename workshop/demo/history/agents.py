@@ -9,8 +9,9 @@ from functools import partial
 from chains.port import DepositEvent
 from ledger.queries import find_budgets
 from payments.funding.deposits import record_deposits
+from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import Limits, create_agent, lock_agent, pause_agent, set_policy
+from policy.operations import create_agent, lock_agent, pause_agent, set_policy
 from workshop.demo.history.cast import LOCAL, Act, AgentPlan, Stage
 from workshop.demo.people import FIONA
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from foundation.kernel.assets import Asset
-from policy.operations import Limits
+from policy.limits import Limits
 from workshop.demo.people import BEN, FIONA
 
 # The second one is not served any more.

@@ -1,0 +1,98 @@
+"""How the values of a policy's optional limits are read, written, shown and compared: a kind for each form. Pure.
+
+A value is written as a text, which reads as the same value: in commands, files, forms, changes that wait, the audit and
+the database. None is no limit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from foundation.kernel.assets import Asset
+from foundation.kernel.money import format_amount, parse_amount
+from foundation.kernel.times import format_instant, parse_instant
+from policy.hours import Hours, parse_hours
+from policy.payee_limits import parse_payee_limits, write_payee_limits
+
+MOST_COUNTED = 1_000_000_000
+_MOST_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKind:
+    """A form of values. `form` names it in a usage text; `lets_more` compares an old with a new value.
+
+    `read` raises ValueError with a sentence; of an amount it needs the agent's asset. `json`: as the API shows a value.
+    """
+
+    form: str
+    read: Callable[[str, Asset], Any]
+    write: Callable[[Any], str]
+    lets_more: Callable[[Any, Any], bool]
+    json: Callable[[Any], Any]
+    is_amount: bool = False
+
+
+def _lets_more_up_to(old: Decimal | int | None, new: Decimal | int | None) -> bool:
+    """Compare the most that is let pass; None: no limit."""
+    return old is not None and (new is None or new > old)
+
+
+def _lets_more_after(old: Decimal | int | None, new: Decimal | int | None) -> bool:
+    """Compare what has to be waited for; None: nothing."""
+    return old is not None and (new is None or new < old)
+
+
+def _read_count(text: str, _asset: Asset) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) <= MOST_COUNTED):
+        raise ValueError(f"Must be a whole number up to {MOST_COUNTED:,}.")
+    return int(text)
+
+
+def _read_positive(text: str, asset: Asset) -> int:
+    if (number := _read_count(text, asset)) == 0:
+        raise ValueError("Must be above zero.")
+    return number
+
+
+AMOUNT = LimitKind(
+    "AMOUNT",
+    lambda text, asset: parse_amount(text, asset, allow_zero=True),
+    format_amount,
+    _lets_more_up_to,
+    format_amount,
+    is_amount=True,
+)
+COUNT = LimitKind("COUNT", _read_count, str, _lets_more_up_to, int)
+# Of what has to be over first: the smaller the number, the more is let pass.
+WAITED = LimitKind("COUNT", _read_positive, str, _lets_more_after, int)
+HOURS = LimitKind(
+    "HOURS",
+    lambda text, _asset: parse_hours(text),
+    str,
+    lambda old, new: isinstance(old, Hours) and (new is None or not old.includes(new)),
+    str,
+)
+SINCE = LimitKind(
+    "MOMENT",
+    lambda text, _asset: parse_instant(text),
+    format_instant,
+    lambda old, new: isinstance(old, datetime) and (new is None or new < old),
+    format_instant,
+)
+UNTIL = LimitKind(
+    "MOMENT",
+    lambda text, _asset: parse_instant(text),
+    format_instant,
+    lambda old, new: isinstance(old, datetime) and (new is None or new > old),
+    format_instant,
+)
+PAYEES = LimitKind(
+    "LIMITS",
+    parse_payee_limits,
+    write_payee_limits,
+    lambda _old, _new: False,  # together with the default of all payees: see there
+    lambda value: {payee: limits.shown() for payee, limits in value.items()},
+)

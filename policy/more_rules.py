@@ -1,0 +1,168 @@
+"""The rules that a policy need not have, as values; `rules.py` has them in their places among the others. Pure."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from foundation.kernel.errors import BudgetExceeded, OutsideAllowedTime
+from policy import more_objections as objections
+from policy import time_limits
+from policy.facts import EXAMPLE_FACTS, Counted, PayeeFacts
+from policy.hours import parse_hours
+from policy.more_limits import MoreLimits
+from policy.rule import Rule, Words
+
+_NEW_PAYEE = PayeeFacts(
+    id="example-market-data", is_approved=True, asset="USDC", approved_at=EXAMPLE_FACTS.at - timedelta(hours=3)
+)
+
+
+def _example(more: MoreLimits, *, counted: Counted | None = None, **changes: Any) -> tuple[dict[str, Any], ...]:
+    return ({"more": more, **({} if counted is None else {"counted": counted}), **changes},)
+
+
+# What time alone removes.
+OF_TIME: tuple[Rule, ...] = (
+    Rule(
+        "within_dates",
+        OutsideAllowedTime,
+        time_limits.within_dates,
+        Words("Within the allowance's time", "Before or after the allowance's time", "allowance not running"),
+        varies=True,
+        record=time_limits.DATES,
+        is_on=lambda more: more.allowed_from is not None or more.allowed_until is not None,
+        examples=(
+            *_example(MoreLimits(allowed_until=datetime(2026, 5, 1, tzinfo=UTC))),
+            *_example(MoreLimits(allowed_from=datetime(2026, 6, 1, tzinfo=UTC))),
+        ),
+    ),
+    Rule(
+        "within_hours",
+        OutsideAllowedTime,
+        time_limits.within_hours,
+        Words("Within the allowed hours", "Outside the allowed hours", "outside hours"),
+        varies=True,
+        record=time_limits.ALLOWED_HOURS,
+        is_on=lambda more: more.allowed_hours is not None,
+        examples=_example(MoreLimits(allowed_hours=parse_hours("mon-fri 09:00-17:00 Europe/Berlin"))),
+    ),
+    Rule(
+        "new_payee_waited",
+        OutsideAllowedTime,
+        time_limits.payee_waited,
+        Words("The payee is not too new", "The payee was approved too short a time ago", "payee too new"),
+        varies=True,
+        record=time_limits.WAITED,
+        is_on=lambda more: more.new_payee_wait_hours is not None,
+        examples=_example(MoreLimits(new_payee_wait_hours=24), payee=_NEW_PAYEE),
+    ),
+)
+# Before the limit of a week.
+WIDER: tuple[Rule, ...] = (
+    Rule(
+        "under_total_limit",
+        BudgetExceeded,
+        objections.TOTAL.check,
+        Words("Within the limit of all time", "Above the limit of all time", "total limit"),
+        varies=True,
+        figures=objections.TOTAL.figures,
+        record=objections.TOTAL.record,
+        is_on=lambda more: more.total_limit is not None,
+        examples=_example(MoreLimits(total_limit=Decimal(1000)), counted=Counted(spent_ever=Decimal("999.75"))),
+    ),
+    Rule(
+        "under_monthly_limit",
+        BudgetExceeded,
+        objections.MONTHLY.check,
+        Words("Within the limit of 30 days", "Above the limit of 30 days", "monthly limit"),
+        varies=True,
+        figures=objections.MONTHLY.figures,
+        record=objections.MONTHLY.record,
+        is_on=lambda more: more.monthly_limit is not None,
+        examples=_example(MoreLimits(monthly_limit=Decimal(500)), counted=Counted(spent_this_month=Decimal("499.75"))),
+    ),
+)
+# Behind the limit of a day, before that of a payment.
+NARROWER: tuple[Rule, ...] = (
+    Rule(
+        "under_hourly_limit",
+        BudgetExceeded,
+        objections.HOURLY.check,
+        Words("Within the limit of 60 minutes", "Above the limit of 60 minutes", "hourly limit"),
+        varies=True,
+        figures=objections.HOURLY.figures,
+        record=objections.HOURLY.record,
+        is_on=lambda more: more.hourly_limit is not None,
+        examples=_example(MoreLimits(hourly_limit=Decimal(10)), counted=Counted(spent_this_hour=Decimal("9.75"))),
+    ),
+    Rule(
+        "under_daily_count",
+        BudgetExceeded,
+        objections.DAILY_COUNT.check,
+        Words("Not too many payments in 24 hours", "Too many payments in 24 hours", "payments per day"),
+        varies=True,
+        figures=objections.DAILY_COUNT.figures,
+        record=objections.DAILY_COUNT.record,
+        is_on=lambda more: more.payments_per_day is not None,
+        examples=_example(MoreLimits(payments_per_day=100), counted=Counted(payments_today=100)),
+    ),
+    Rule(
+        "under_hourly_count",
+        BudgetExceeded,
+        objections.HOURLY_COUNT.check,
+        Words("Not too many payments in 60 minutes", "Too many payments in 60 minutes", "payments per hour"),
+        varies=True,
+        figures=objections.HOURLY_COUNT.figures,
+        record=objections.HOURLY_COUNT.record,
+        is_on=lambda more: more.payments_per_hour is not None,
+        examples=_example(MoreLimits(payments_per_hour=20), counted=Counted(payments_this_hour=20)),
+    ),
+    Rule(
+        "under_payee_weekly_limit",
+        BudgetExceeded,
+        objections.PAYEE_WEEKLY.check,
+        Words("Within the payee's limit of 7 days", "Above the payee's limit of 7 days", "payee's weekly limit"),
+        varies=True,
+        figures=objections.PAYEE_WEEKLY.figures,
+        record=objections.PAYEE_WEEKLY.record,
+        is_on=lambda more: more.payee_weekly_limit is not None or more.payee_limits is not None,
+        examples=_example(
+            MoreLimits(payee_weekly_limit=Decimal(20)), counted=Counted(payee_spent_this_week=Decimal("19.75"))
+        ),
+    ),
+    Rule(
+        "under_payee_daily_limit",
+        BudgetExceeded,
+        objections.PAYEE_DAILY.check,
+        Words("Within the payee's limit of 24 hours", "Above the payee's limit of 24 hours", "payee's daily limit"),
+        varies=True,
+        figures=objections.PAYEE_DAILY.figures,
+        record=objections.PAYEE_DAILY.record,
+        is_on=lambda more: more.payee_daily_limit is not None or more.payee_limits is not None,
+        examples=_example(MoreLimits(payee_daily_limit=Decimal(5)), counted=Counted(payee_spent_today=Decimal("4.75"))),
+    ),
+    Rule(
+        "under_payee_max_payment",
+        BudgetExceeded,
+        objections.PAYEE_SINGLE.check,
+        Words(
+            "Within the payee's limit per payment", "Above the payee's limit per payment", "payee's limit per payment"
+        ),
+        varies=True,
+        figures=objections.PAYEE_SINGLE.figures,
+        record=objections.PAYEE_SINGLE.record,
+        is_on=lambda more: more.payee_max_per_payment is not None or more.payee_limits is not None,
+        examples=_example(MoreLimits(payee_max_per_payment=Decimal("0.25"))),
+    ),
+    Rule(
+        "under_first_payments_limit",
+        BudgetExceeded,
+        objections.FIRST_PAYMENTS.check,
+        Words("Within the limit of first payments", "Above the limit of first payments", "limit of first payments"),
+        varies=True,
+        figures=objections.FIRST_PAYMENTS.figures,
+        record=objections.FIRST_PAYMENTS.record,
+        is_on=lambda more: more.new_payee_payments is not None,
+        examples=_example(MoreLimits(new_payee_payments=3, new_payee_max_per_payment=Decimal("0.25"))),
+    ),
+)

@@ -1,0 +1,84 @@
+"""What can speak against a payment at some moment, by the optional limits of a policy. Pure.
+
+Source: docs/contract.md, "Rules and their names".
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from foundation.kernel.times import format_instant
+from policy.facts import Facts
+from policy.more_limits import MoreLimits
+from policy.rule import Explanation, Record, Said, WaitUntil
+
+
+def within_dates(facts: Facts) -> Explanation | None:
+    """Object to a payment before the allowance begins, or when it has ended."""
+    more, at = facts.more, facts.at
+    if more.allowed_until is not None and at >= more.allowed_until:
+        return Explanation(f"The allowance ended at {format_instant(more.allowed_until)}.")
+    if more.allowed_from is not None and at < more.allowed_from:
+        begins = more.allowed_from
+        return Explanation(f"The allowance begins at {format_instant(begins)}.", (WaitUntil(begins),))
+    return None
+
+
+def within_hours(facts: Facts) -> Explanation | None:
+    """Object to a payment outside the hours of the week in which the agent may pay."""
+    hours = facts.more.allowed_hours
+    if hours is None or hours.allow(facts.at):
+        return None
+    return Explanation(f"The agent may pay {hours} only.", (WaitUntil(hours.first_open(facts.at)),))
+
+
+def payee_waited(facts: Facts) -> Explanation | None:
+    """Object to a payee that was approved too short a time ago."""
+    opens_at = _payee_opens_at(facts)
+    if opens_at is None or facts.at >= opens_at:
+        return None
+    wait = f"{facts.more.new_payee_wait_hours} hours"
+    return Explanation(
+        f"A new payee is paid {wait} after its approval, at {format_instant(opens_at)}.", (WaitUntil(opens_at),)
+    )
+
+
+def first_allowed(facts: Facts, at: datetime) -> datetime | None:
+    """Find the first moment from `at` on that the limits of time let pass; None: there is none."""
+    more, opens_at = facts.more, _payee_opens_at(facts)
+    at = max(moment for moment in (at, more.allowed_from, opens_at) if moment is not None)
+    if more.allowed_hours is not None:
+        at = more.allowed_hours.first_open(at)
+    return None if more.allowed_until is not None and at >= more.allowed_until else at
+
+
+def _payee_opens_at(facts: Facts) -> datetime | None:
+    hours = facts.more.new_payee_wait_hours
+    if hours is None or facts.payee is None or facts.payee.approved_at is None:
+        return None
+    return facts.payee.approved_at + timedelta(hours=hours)
+
+
+def _record_text(label: str, name: str, value: Callable[[MoreLimits], str | int | None]) -> Record:
+    """Make the record of a limit that compares no amounts."""
+    limits = frozenset((name,))
+    return Record(
+        (name,), lambda facts: (value(facts.more),), lambda _paid, said: Said(texts=((label, str(said)),)), limits
+    )
+
+
+def _write_dates(facts: Facts) -> tuple[str | None, str | None]:
+    begins, ends = facts.more.allowed_from, facts.more.allowed_until
+    return None if begins is None else format_instant(begins), None if ends is None else format_instant(ends)
+
+
+def _say_dates(_paid: Decimal, begins: str | None, ends: str | None) -> Said:
+    return Said(texts=tuple((label, text) for label, text in (("From", begins), ("Until", ends)) if text is not None))
+
+
+_DATE_NAMES = ("allowedFrom", "allowedUntil")
+DATES = Record(_DATE_NAMES, _write_dates, _say_dates, frozenset(_DATE_NAMES))
+ALLOWED_HOURS = _record_text(
+    "Hours", "allowedHours", lambda more: None if more.allowed_hours is None else more.allowed_hours.text
+)
+WAITED = _record_text("Hours until a new payee", "newPayeeWaitHours", lambda more: more.new_payee_wait_hours)

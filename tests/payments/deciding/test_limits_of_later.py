@@ -1,0 +1,71 @@
+"""While both releases run: one that knows no optional limits decides nothing for an agent that has some."""
+
+import importlib
+import json
+from decimal import Decimal
+
+import pytest
+from django.db import OperationalError, connection
+
+from policy.limits import Limits
+from policy.models import PolicyRevision
+from policy.more_limits import MoreLimits
+from policy.operations import set_policy
+from tests.support.factories import make_agent
+
+pytestmark = pytest.mark.django_db
+ASK_FIRST = importlib.import_module("payments.migrations.0020_limits_of_later").ASK_FIRST
+# What release 0.3 has left in the database; here it only leaves a trace.
+_OF_BEFORE = """
+    CREATE FUNCTION payments_record_batch(p1 json, p2 json, p3 json, p4 json, p5 json, p6 json) RETURNS void
+    LANGUAGE sql AS $$ SELECT set_config('allowance.recorded', 'yes', true) $$
+"""
+
+
+def run(statement, *parameters):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def record_as_before(agent):
+    agents = json.dumps([{"id": agent.id}])
+    run("SELECT payments_record_batch('[]', %s, '[]', '[]', '[]', '[]')", agents)
+    return run("SELECT current_setting('allowance.recorded', true)")
+
+
+@pytest.fixture(autouse=True)
+def _release_before():
+    run(_OF_BEFORE)
+    run(ASK_FIRST)
+    run(ASK_FIRST)  # as after an interruption
+
+
+def test_it_goes_on_for_an_agent_without_optional_limits():
+    assert record_as_before(make_agent()) == "yes"
+
+
+def test_it_records_nothing_for_an_agent_with_some():
+    with pytest.raises(OperationalError, match="does not know the limits"):
+        record_as_before(make_agent(hourly_limit=Decimal(5)))
+
+
+def test_a_policy_that_it_changes_keeps_the_optional_limits():
+    agent = make_agent(payments_per_day=5)
+    present = PolicyRevision.objects.get(agent=agent, number=1)
+
+    made = PolicyRevision.objects.create(
+        agent=agent, number=2, max_per_payment=1, daily_limit=1, weekly_limit=1, created_by="release 0.3",
+        created_at=present.created_at,
+    )  # fmt: skip
+
+    made.refresh_from_db()
+    assert (made.more_json, made.counts_payments) == (present.more_json, True)
+
+
+def test_this_release_takes_them_away():
+    agent = make_agent(payments_per_day=5)
+
+    revision = set_policy(agent.id, change=lambda _present: Limits(Decimal(1), Decimal(1), Decimal(1)), by="test")
+
+    assert (revision.more, revision.counts_payments) == (MoreLimits(), False)
