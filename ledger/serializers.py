@@ -14,7 +14,7 @@ from foundation.kernel.money import format_amount
 from ledger.queries import Budget, find_budget
 from policy.limit_kinds import COUNT
 from policy.more_limits import PART_OF_FIELD
-from policy.serializers import OptionalLimitsSerializer, present_limits
+from policy.serializers import OptionalLimitsSerializer, limits_to_show, present_limits
 
 # What the optional limits compare, by the limit.
 _COMPARED = {
@@ -85,13 +85,12 @@ class BudgetSerializer(OptionalLimitsSerializer):
 
     def get_fields(self) -> dict[str, Any]:
         """Add what the optional limits compare."""
-        spent = {
-            name: serializers.IntegerField(required=False, help_text=f"What `{PART_OF_FIELD[field].name}` compares.")
-            if PART_OF_FIELD[field].kind is COUNT
-            else serializers.CharField(required=False, help_text=f"What `{PART_OF_FIELD[field].name}` compares.")
-            for field, name in _COMPARED.items()
-        }
-        return super().get_fields() | spent
+        fields = dict(super().get_fields())
+        for field, name in _COMPARED.items():
+            part = PART_OF_FIELD[field]
+            make = serializers.IntegerField if part.kind is COUNT else serializers.CharField
+            fields[name] = make(required=False, allow_null=True, help_text=f"What `{part.name}` compares.")
+        return fields
 
 
 def present_budget(agent_id: str) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "weeklyLimit": format_amount(budget.weekly_limit),
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
-        **present_limits(budget.more),
+        **present_limits(limits_to_show(budget)),
         **_present_counted(budget),
     }
 

@@ -58,7 +58,7 @@ class CountLimit:
             return None
         fits_once = Wait(self.window, Decimal(limit - 1), Measure.PAYMENTS)
         return Explanation(
-            f"The limit is {limit} payments in any {self.words}, of which {made} were made.",
+            f"The limit is {limit} {'payment' if limit == 1 else 'payments'} in any {self.words}; {made} made so far.",
             waits_for=(fits_once,) if limit else (),
         )
 

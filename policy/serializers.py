@@ -1,11 +1,12 @@
 """The wire form of an API key, without the key itself. Source: docs/contract.md, "Reading"."""
 # ruff: noqa: N815 - JSON names
 
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 from rest_framework import serializers
 
+from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
 from foundation.kernel.times import format_instant
 from policy.limit_kinds import COUNT, PAYEES, WAITED
 from policy.models import ApiKey, Scope
@@ -27,6 +28,25 @@ class OptionalLimitsSerializer(serializers.Serializer):
             else:
                 fields[part.name] = serializers.CharField(**options)
         return fields
+
+
+class HasLimits(Protocol):
+    """A policy, wherever it was read."""
+
+    @property
+    def more(self) -> MoreLimits: ...
+
+
+def limits_to_show(policy: HasLimits) -> MoreLimits:
+    """Return the optional limits of a policy.
+
+    Raises:
+        PolicySignerUnavailable: only a later release knows one of them.
+    """
+    try:
+        return policy.more
+    except OperationRefused as error:
+        raise PolicySignerUnavailable(str(error)) from error
 
 
 def present_limits(more: MoreLimits) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def payee_waited(facts: Facts) -> Explanation | None:
     opens_at = _payee_opens_at(facts)
     if opens_at is None or facts.at >= opens_at:
         return None
-    wait = f"{facts.more.new_payee_wait_hours} hours"
+    hours = facts.more.new_payee_wait_hours
+    wait = "an hour" if hours == 1 else f"{hours} hours"
     return Explanation(
         f"A new payee is paid {wait} after its approval, at {format_instant(opens_at)}.", (WaitUntil(opens_at),)
     )

@@ -10,7 +10,7 @@ from policy.authentication import caller_of
 from policy.models import ApiKey
 from policy.more_limits import NO_MORE
 from policy.queries import find_revision_in_force
-from policy.serializers import present_key
+from policy.serializers import limits_to_show, present_key
 from policy.signer import published_keys
 
 
@@ -21,7 +21,7 @@ class MeViewSet(ApiViewSet):
         """Show the key that the request is made with: what it permits, and until when."""
         key = ApiKey.objects.get(pk=caller_of(request).key_id)
         revision = None if key.agent_id is None else find_revision_in_force(key.agent_id)
-        return Response(present_key(key, NO_MORE if revision is None else revision.more))
+        return Response(present_key(key, NO_MORE if revision is None else limits_to_show(revision)))
 
 
 @public_document

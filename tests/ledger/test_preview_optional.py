@@ -34,7 +34,7 @@ from tests.support.past_movements import give_back_one
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 5, 14, 18, 42, 11, 123_000, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
-ONE, TEN = Decimal(1), Decimal(10)
+ONE = Decimal(1)
 WIDE: dict[str, Any] = {
     "max_per_payment": "100",
     "daily_limit": "100000",
@@ -89,20 +89,20 @@ def test_what_was_paid_long_before_counts_for_limits_of_all_time_but_for_what_wa
     more: dict[str, Any] = {"total_limit": MUCH} if is_counted else {}
     agent = make_agent(**WIDE, **more)
     known, new = make_service(), make_service()
-    for days in (400, 399):
-        decide(agent, known, "2", at=now - days * DAY)
-        decide(agent, new, "2", at=now - days * DAY + HOUR)
+    for number, service in enumerate((known, new, known, new, new)):
+        decide(agent, service, "2", at=now - 400 * DAY + number * HOUR)
     for _ in range(2):
         give_back_payment_to(agent, new, now - 10 * DAY)
     for service in (known, new):
         decide(agent, service, "3", at=now - DAY)
     first = {"new_payee_payments": 2, "new_payee_max_per_payment": ONE}
 
-    # 4 to the known one, nothing to the new one, and 3 to each
+    # 4 to the known one, 2 to the new one, and 3 to each
     assert refused(agent, now, **first) == {"under_first_payments_limit": 1}
+    assert refused(agent, now, **first | {"new_payee_payments": 1}) == {}
     assert refused(agent, now, **first | {"new_payee_payments": 3}) == {"under_first_payments_limit": 2}
-    assert refused(agent, now, total_limit=TEN) == {}
-    assert refused(agent, now, total_limit=Decimal("9.99")) == {"under_total_limit": 1}
+    assert refused(agent, now, total_limit=Decimal(12)) == {}
+    assert refused(agent, now, total_limit=Decimal("11.99")) == {"under_total_limit": 1}
 
 
 def give_back_payment_to(agent, service, at):

@@ -7,11 +7,13 @@ from decimal import Decimal
 import pytest
 from django.db import OperationalError, connection
 
+from foundation.kernel.errors import OperationRefused
 from policy.limits import Limits
-from policy.models import PolicyRevision
+from policy.models import Agent, PolicyRevision
 from policy.more_limits import MoreLimits
 from policy.operations import set_policy
-from tests.support.factories import make_agent
+from tests.support.api import Api
+from tests.support.factories import make_agent, make_api_key, make_service
 
 pytestmark = pytest.mark.django_db
 ASK_FIRST = importlib.import_module("payments.migrations.0020_limits_of_later").ASK_FIRST
@@ -69,3 +71,21 @@ def test_this_release_takes_them_away():
     revision = set_policy(agent.id, change=lambda _present: Limits(Decimal(1), Decimal(1), Decimal(1)), by="test")
 
     assert (revision.more, revision.counts_payments) == (MoreLimits(), False)
+
+
+def test_what_a_policy_of_a_later_release_says_is_neither_guessed_nor_paid_by():
+    agent, service = make_agent(), make_service()
+    present = PolicyRevision.objects.get(agent=agent, number=1)
+    PolicyRevision.objects.create(
+        agent=agent, number=2, max_per_payment=1, daily_limit=1, weekly_limit=1, created_by="a later release",
+        more_json='{"moonPhase":"full"}', created_at=present.created_at,
+    )  # fmt: skip
+    Agent.objects.filter(pk=agent.pk).update(policy_revision=2)
+    api = Api(make_api_key(agent=agent))
+    body = {"agentId": agent.id, "service": service.id, "amount": "1", "asset": "USDC", "reason": "A test"}
+
+    answers = [api.pay(body), api.get("/v1/me"), api.get(f"/v1/agents/{agent.id}/budget")]
+
+    assert {(one.status_code, one.json()["error"]["code"]) for one in answers} == {(503, "policy_signer_unavailable")}
+    with pytest.raises(OperationRefused, match="does not know the limit moonPhase"):
+        set_policy(agent.id, change=lambda before: before, by="test")
