@@ -78,17 +78,20 @@ class History:
     paid: Mapping[str, int] = field(default_factory=dict)
 
 
-class Spend(NamedTuple):
-    """What was spent as of a moment, by how many payments and to whom; negative: it was given back.
+class GivenBack(NamedTuple):
+    """A payment that was given back, as a spend: of the moment when it was spent, and negative.
 
-    `repairs` counts the clock repairs before it; None: no repair changes its moment.
+    It has no moment but its own, whatever clock was repaired (`repairs`): as in `sql/windows.sql`.
     """
 
     at: datetime
     amount: Decimal
-    payments: int
-    payee: str | None
-    repairs: int | None
+    service: str | None
+    payments: int = -1
+    repairs: None = None
+
+
+Spend = Past | GivenBack
 
 
 def lengths_of_windows(more: MoreLimits) -> list[timedelta]:

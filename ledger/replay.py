@@ -23,7 +23,7 @@ from decimal import localcontext
 from typing import NamedTuple
 
 from foundation.kernel.money import EXACT
-from ledger.past import History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
+from ledger.past import GivenBack, History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
 from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
 from policy.limits import Limits
 from policy.more_limits import NO_MORE
@@ -85,7 +85,7 @@ class _Replay:
                 is_approved = judged.is_approved
                 yield judged
             if is_approved:
-                self._spend(Spend(past.at, past.amount, past.payments, past.service, number))
+                self._spend(past)
             elif past.is_approved:
                 self._not_paid.add(past.payment_id)
             if past.is_approved:
@@ -137,20 +137,19 @@ class _Replay:
     def _move(self, move: Move) -> None:
         self._balance = EXACT.add(self._balance, move.amount)
         if move.spent_at is not None and move.payment_id not in self._not_paid:
-            # It has no moment but its own, whatever was repaired: as in sql/windows.sql.
-            self._spend(Spend(move.spent_at, -move.amount, -1, move.payee, repairs=None))
+            self._spend(GivenBack(move.spent_at, -move.amount, move.payee))
 
     def _spend(self, spend: Spend) -> None:
         self._spends.append(spend)
         self._hold(spend)
         if self._has_more:
             self._spent = EXACT.add(self._spent, spend.amount)
-            self._paid[spend.payee] += spend.payments
+            self._paid[spend.service] += spend.payments
 
     def _hold(self, spend: Spend) -> None:
         self._windows.add(spend)
         if self._limits_payees:
-            self._of_payee[spend.payee].add(spend)
+            self._of_payee[spend.service].add(spend)
 
     def _really_at(self, past: Past) -> datetime:
         """Tell when a decision was made at the latest: before the repair, if that found it in the future."""

@@ -136,6 +136,6 @@ def read_decisions(statement: str, asked: Mapping[str, Any]) -> list[Past]:
     asking = f"SELECT json_agg(decision)::text FROM ({statement}) found(decision)"  # noqa: S608 - our own
     ((text,),) = fetch_briefly(asking, asked)
     return [
-        Past(datetime.fromisoformat(at), pk, service, Decimal(amount), *rest)
-        for at, pk, service, amount, *rest in json.loads(text or "[]")
+        Past(datetime.fromisoformat(one[0]), one[1], one[2], Decimal(one[3]), *one[4:])
+        for one in json.loads(text or "[]")
     ]

@@ -121,9 +121,9 @@ def test_decisions_are_counted_by_rule():
 
 
 def test_what_a_rule_of_another_release_refused_is_counted_by_its_name():
-    DailyTotal.objects.filter(rule="under_max_payment").update(rule="under_hourly_limit")
+    DailyTotal.objects.filter(rule="under_max_payment").update(rule="under_a_later_limit")
 
-    assert "refused: under_hourly_limit" in {row[0].text for row in draw_pictures(NOW).decisions.rows}
+    assert "refused: under_a_later_limit" in {row[0].text for row in draw_pictures(NOW).decisions.rows}
 
 
 @pytest.mark.parametrize(("name", "field"), [("agents", "agent_id"), ("payees", "service_id")])
