@@ -1,7 +1,8 @@
 """Read what an agent spent before the first decision that is judged anew, as far back as it can be in a window.
 
-Payments that leave a window while decisions are judged are read one by one, and what stays in it, or is in none by
-then, as a sum. So it takes no longer where there were very many.
+Payments that leave a window while decisions are judged are read one by one. What is between those stays in each window
+or is in none, and is read as a sum: an agent that pays often is judged for a short time, and so few payments are read.
+Where too many leave, they are summed by steps of time, as of the last one of each.
 """
 
 import json
@@ -18,37 +19,39 @@ from policy.more_limits import MoreLimits
 from policy.objections import DAY, WEEK
 
 MOST_SPENDS = 20_000
-_STEP = timedelta(minutes=5)
-
-_OF_SPANS = """
-      FROM unnest(%(begins)s::timestamptz[], %(ends)s::timestamptz[]) AS span(begins, ends),
-   LATERAL (SELECT *, COALESCE(clock_repairs, 0) AS repairs FROM ledger_logentry
-             WHERE agent_id = %(agent)s AND result = 'approved' AND created_at > begins AND created_at <= ends
-               AND (created_at, id) < (%(first_at)s, %(first_id)s)) spends
+_MOST_STEPS = 2_000
+_SHORTEST_STEP = timedelta(minutes=1)
+_OF_SPAN = """
+      FROM ledger_logentry
+     WHERE agent_id = %(agent)s AND result = 'approved' AND created_at > %(begins)s AND created_at <= %(ends)s
+       AND (created_at, id) < (%(first_at)s, %(first_id)s)
 """
-_COUNT = f"SELECT count(*) FROM (SELECT {_OF_SPANS} LIMIT %(most)s) counted"  # noqa: S608 - our own text
+_COUNT = f"SELECT count(*) FROM (SELECT {_OF_SPAN} LIMIT %(most)s) counted"  # noqa: S608 - our own text
 _ONE_BY_ONE = f"""
     SELECT json_build_array(
-               created_at, id, service, amount, asset, rule, true, false, payment_id, repairs, false) {_OF_SPANS}
+               created_at, id, service, amount, asset, rule, true, false, payment_id, COALESCE(clock_repairs, 0), false)
+           {_OF_SPAN}
 """
-_BY_SPAN = f"""
+_SUMMED = f"""
     SELECT json_build_array(
                max(created_at), max(id), payee, sum(amount::numeric)::text, '', '', true, false, NULL, repairs, false,
                count(*))
-      FROM (SELECT *, CASE WHEN %(by_payee)s THEN service ELSE '' END AS payee,
-                   CASE WHEN %(by_minute)s THEN date_trunc('minute', created_at) ELSE begins END AS part
-            {_OF_SPANS}) parts
-     GROUP BY part, payee, repairs
+      FROM (SELECT *, COALESCE(clock_repairs, 0) AS repairs, CASE WHEN %(by_payee)s THEN service ELSE '' END AS payee,
+                   date_bin(%(step)s, created_at, %(begins)s) AS step
+            {_OF_SPAN}) spends
+     GROUP BY step, payee, repairs
 """  # noqa: S608 - our own text
 # By the running totals of the log, whatever number of payments it was.
 _BY_TOTALS = """
-    SELECT json_build_array(at, '', '', spent::text, '', '', true, false, NULL, -1, false, 0)
-      FROM (SELECT at, lag(spent_since) OVER (ORDER BY at) - spent_since AS spent
-              FROM (SELECT at, ledger_decided_since(%(agent)s, 0, at) AS spent_since
+    SELECT json_build_array(at, '', '', spent::text, '', '', true, false, NULL, 0, false, 0)
+      FROM (SELECT at, total - lag(total) OVER (ORDER BY at) AS spent
+              FROM (SELECT at, COALESCE((SELECT spent_total FROM ledger_logentry
+                                          WHERE agent_id = %(agent)s AND created_at <= at
+                                          ORDER BY created_at DESC, id DESC LIMIT 1), 0) AS total
                       FROM unnest(%(moments)s::timestamptz[]) at) moments) spends
      WHERE spent <> 0
 """
-Span = tuple[datetime, datetime]  # begins behind the one, ends with the other
+Span = tuple[datetime, datetime]  # it begins behind the one, and ends with the other
 
 
 @dataclass(frozen=True)
@@ -63,25 +66,21 @@ class SpendsBefore:
 
     @cached_property
     def since(self) -> datetime:
-        """Since when it is read."""
-        return self._reach(max(lengths_of_windows(self.more)))
+        """Since when it is read. What was in the future when a clock was repaired counts longer than a window is."""
+        begins = self.first.at - max(lengths_of_windows(self.more))
+        return min([begins, *(one.repaired_at for one in self.repairs if one.head_at > begins)])
 
     def read(self) -> list[Past]:
-        """Read it; where too many payments leave a window, by the minute, and by 5 minutes longer than a week ago."""
-        leaving = self._leaving()
-        ((count,),) = fetch_briefly(_COUNT, self._asked(leaving))
-        if count <= MOST_SPENDS:
-            found = read_decisions(_ONE_BY_ONE, self._asked(leaving))
-            for span in self._stay(leaving):
-                found += self._sum(span)
-            return found
-        week_before = self._reach(WEEK)
-        found = read_decisions(_BY_SPAN, self._asked([(week_before, self.first.at)], by_minute=True))
-        if self.since < week_before:
-            found += self._read_totals(_moments(self.since, week_before))
+        """Read it."""
+        leaving = self._leave()
+        found: list[Past] = []
+        for span in leaving:
+            found += self._read(span, most=MOST_SPENDS // len(leaving))
+        for begins, ends in self._stay(leaving):
+            found += self._sum((begins, ends), ends - begins)
         return found
 
-    def _leaving(self) -> list[Span]:
+    def _leave(self) -> list[Span]:
         """Return what leaves windows while decisions are judged, the newest first."""
         if any(one.head_at > self.since for one in self.repairs):
             return [(self.since, self.first.at)]
@@ -94,41 +93,42 @@ class SpendsBefore:
         return spans
 
     def _stay(self, leaving: Sequence[Span]) -> Iterator[Span]:
-        """Yield what is between that, and before the first decision: each is as a whole in a window, or not."""
+        """Yield what is between that, and before the first decision."""
         until = self.first.at
         for begins, ends in leaving:
             if ends < until:
                 yield ends, until
             until = begins
 
-    def _sum(self, span: Span) -> list[Past]:
-        """Sum what was spent in a span, by payee and with the number of payments if a window is about them."""
-        longest = WEEK if limits_payees(self.more) else DAY
-        if span[1] <= self.first.at - longest:
-            return self._read_totals(span)
-        return read_decisions(_BY_SPAN, self._asked([span]))
+    def _read(self, span: Span, *, most: int) -> list[Past]:
+        ((count,),) = fetch_briefly(_COUNT, self._asked(span) | {"most": most + 1})
+        if count <= most:
+            return read_decisions(_ONE_BY_ONE, self._asked(span))
+        return self._sum(span, max(_SHORTEST_STEP, (span[1] - span[0]) / _MOST_STEPS))
 
-    def _read_totals(self, moments: Sequence[datetime]) -> list[Past]:
-        return read_decisions(_BY_TOTALS, {"agent": self.agent_id, "moments": list(moments)})
+    def _sum(self, span: Span, step: timedelta) -> list[Past]:
+        """Sum what was spent by steps; that of one payee, and the number of payments, if a window is about it."""
+        begins, ends = span
+        border = self.since if self.repairs else self.first.at - (WEEK if limits_payees(self.more) else DAY)
+        found: list[Past] = []
+        if begins < border:
+            moments = _steps(begins, min(ends, border), step)
+            found += read_decisions(_BY_TOTALS, {"agent": self.agent_id, "moments": moments})
+        if border < ends:
+            asked = self._asked((max(begins, border), ends))
+            found += read_decisions(_SUMMED, asked | {"step": step, "by_payee": limits_payees(self.more)})
+        return found
 
-    def _asked(self, spans: Sequence[Span], *, by_minute: bool = False) -> dict[str, Any]:
-        begins, ends = zip(*spans, strict=True)
+    def _asked(self, span: Span) -> dict[str, Any]:
+        begins, ends = span
         return {
-            "agent": self.agent_id, "begins": list(begins), "ends": list(ends), "first_at": self.first.at,
-            "first_id": self.first.id, "most": MOST_SPENDS + 1, "by_payee": limits_payees(self.more),
-            "by_minute": by_minute,
+            "agent": self.agent_id, "begins": begins, "ends": ends, "first_at": self.first.at, "first_id": self.first.id
         }  # fmt: skip
 
-    def _reach(self, length: timedelta) -> datetime:
-        """Tell where a window begins. What was in the future when a clock was repaired counts longer than it is."""
-        begins = self.first.at - length
-        return min([begins, *(one.repaired_at for one in self.repairs if one.head_at > begins)])
 
-
-def _moments(since: datetime, until: datetime) -> list[datetime]:
-    """Return moments from one to another that are a step apart, the last one in any case."""
-    steps = (until - since) // _STEP + 2
-    return [until - number * _STEP for number in range(steps)]
+def _steps(begins: datetime, ends: datetime, step: timedelta) -> list[datetime]:
+    """Return moments that are a step apart, from the beginning to the end."""
+    return [*(begins + number * step for number in range(-((begins - ends) // step))), ends]
 
 
 def read_decisions(statement: str, asked: Mapping[str, Any]) -> list[Past]:
