@@ -115,11 +115,13 @@ def give_back_payment_to(agent, service, at):
     give_back_one(agent, at, First())
 
 
-def test_the_month_before_counts_as_it_was_spent(now):
+@pytest.mark.parametrize("most_spends", [20_000, 0], ids=["one by one", "summed"])
+def test_the_month_before_counts_as_it_was_spent(now, monkeypatch, most_spends):
+    monkeypatch.setattr(spends_before, "MOST_SPENDS", most_spends)
     agent, service = make_agent(**WIDE), make_service()
     decide(agent, service, "50", at=now - PERIOD - MONTH + 2 * HOUR)
     decide(agent, service, "1", at=now - PERIOD + HOUR)
-    decide(agent, service, "1", at=now - PERIOD + 2 * HOUR)
+    decide(agent, service, "1", at=now - PERIOD + 3 * HOUR)
 
     assert refused(agent, now, monthly_limit=Decimal("50.99")) == {"under_monthly_limit": 1}
     assert refused(agent, now, monthly_limit=Decimal(51)) == {}
