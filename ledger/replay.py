@@ -17,9 +17,8 @@ the database's can err by that difference.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from decimal import localcontext
 from typing import NamedTuple
 
 from foundation.kernel.money import EXACT
@@ -29,8 +28,7 @@ from policy.limits import Limits
 from policy.more_limits import NO_MORE
 from policy.more_objections import HOUR, MONTH
 from policy.objections import DAY, WEEK
-from policy.rule import Rule
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, rules_in_force
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_in_force
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
@@ -94,7 +92,7 @@ class _Replay:
     def _judge(self, past: Past) -> Judged:
         if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        rule = _find_refusing(self._facts(past), self._rules if past.is_off_list else self._varied)
+        rule = find_refusing(self._facts(past), self._rules if past.is_off_list else self._varied)
         if rule is None and past.rule == SIGNER_RULE.name:
             rule = SIGNER_RULE
         return Judged(past, rule is None, (rule or self._rules[-1]).name)
@@ -163,15 +161,6 @@ class _Replay:
             ended = None if spend.repairs is None else self._repairs.get(spend.repairs + 1)
             is_ahead = ended is not None and spend.at > ended.repaired_at
             self._hold(spend._replace(at=ended.head_at) if ended is not None and is_ahead else spend)
-
-
-def _find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
-    """Find the first rule that objects, as `ask_rules` does, which says more: that takes time for many refusals."""
-    with localcontext(EXACT):
-        for rule in rules:
-            if rule.check(facts) is not None:
-                return rule
-    return None
 
 
 def _approved_at(payee: Payee | None, past: Past) -> datetime | None:

@@ -150,7 +150,7 @@ def write_more(more: MoreLimits) -> str:
     return canonical_json({part.name: part.kind.write(value) for part, value in given(more)}).decode()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def read_more(text: str | None) -> MoreLimits:
     """Read what `write_more` has written. A name that only a later release knows is an error: it is not evaluated.
 

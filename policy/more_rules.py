@@ -1,5 +1,6 @@
 """The rules that a policy need not have, as values; `rules.py` has them in their places among the others. Pure."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,7 @@ from policy import time_limits
 from policy.facts import EXAMPLE_FACTS, Counted, PayeeFacts
 from policy.hours import parse_hours
 from policy.more_limits import MoreLimits
+from policy.objections import WindowLimit
 from policy.rule import Rule, Words
 
 _NEW_PAYEE = PayeeFacts(
@@ -19,6 +21,19 @@ _NEW_PAYEE = PayeeFacts(
 
 def _example(more: MoreLimits, *, counted: Counted | None = None, **changes: Any) -> tuple[dict[str, Any], ...]:
     return ({"more": more, **({} if counted is None else {"counted": counted}), **changes},)
+
+
+def _limit(
+    name: str,
+    limit: WindowLimit | objections.CountLimit | objections.SingleLimit,
+    words: Words,
+    is_on: Callable[[MoreLimits], bool],
+    examples: tuple[dict[str, Any], ...],
+) -> Rule:
+    return Rule(
+        name, BudgetExceeded, limit.check, words, varies=True, figures=limit.figures, record=limit.record, is_on=is_on,
+        examples=examples,
+    )  # fmt: skip
 
 
 # What time alone removes.
@@ -59,110 +74,72 @@ OF_TIME: tuple[Rule, ...] = (
 )
 # Before the limit of a week.
 WIDER: tuple[Rule, ...] = (
-    Rule(
+    _limit(
         "under_total_limit",
-        BudgetExceeded,
-        objections.TOTAL.check,
+        objections.TOTAL,
         Words("Within the limit of all time", "Above the limit of all time", "total limit"),
-        varies=True,
-        figures=objections.TOTAL.figures,
-        record=objections.TOTAL.record,
-        is_on=lambda more: more.total_limit is not None,
-        examples=_example(MoreLimits(total_limit=Decimal(1000)), counted=Counted(spent_ever=Decimal("999.75"))),
+        lambda more: more.total_limit is not None,
+        _example(MoreLimits(total_limit=Decimal(1000)), counted=Counted(spent_ever=Decimal("999.75"))),
     ),
-    Rule(
+    _limit(
         "under_monthly_limit",
-        BudgetExceeded,
-        objections.MONTHLY.check,
+        objections.MONTHLY,
         Words("Within the limit of 30 days", "Above the limit of 30 days", "monthly limit"),
-        varies=True,
-        figures=objections.MONTHLY.figures,
-        record=objections.MONTHLY.record,
-        is_on=lambda more: more.monthly_limit is not None,
-        examples=_example(MoreLimits(monthly_limit=Decimal(500)), counted=Counted(spent_this_month=Decimal("499.75"))),
+        lambda more: more.monthly_limit is not None,
+        _example(MoreLimits(monthly_limit=Decimal(500)), counted=Counted(spent_this_month=Decimal("499.75"))),
     ),
 )
 # Behind the limit of a day, before that of a payment.
 NARROWER: tuple[Rule, ...] = (
-    Rule(
+    _limit(
         "under_hourly_limit",
-        BudgetExceeded,
-        objections.HOURLY.check,
+        objections.HOURLY,
         Words("Within the limit of 60 minutes", "Above the limit of 60 minutes", "hourly limit"),
-        varies=True,
-        figures=objections.HOURLY.figures,
-        record=objections.HOURLY.record,
-        is_on=lambda more: more.hourly_limit is not None,
-        examples=_example(MoreLimits(hourly_limit=Decimal(10)), counted=Counted(spent_this_hour=Decimal("9.75"))),
+        lambda more: more.hourly_limit is not None,
+        _example(MoreLimits(hourly_limit=Decimal(10)), counted=Counted(spent_this_hour=Decimal("9.75"))),
     ),
-    Rule(
+    _limit(
         "under_daily_count",
-        BudgetExceeded,
-        objections.DAILY_COUNT.check,
+        objections.DAILY_COUNT,
         Words("Not too many payments in 24 hours", "Too many payments in 24 hours", "payments per day"),
-        varies=True,
-        figures=objections.DAILY_COUNT.figures,
-        record=objections.DAILY_COUNT.record,
-        is_on=lambda more: more.payments_per_day is not None,
-        examples=_example(MoreLimits(payments_per_day=100), counted=Counted(payments_today=100)),
+        lambda more: more.payments_per_day is not None,
+        _example(MoreLimits(payments_per_day=100), counted=Counted(payments_today=100)),
     ),
-    Rule(
+    _limit(
         "under_hourly_count",
-        BudgetExceeded,
-        objections.HOURLY_COUNT.check,
+        objections.HOURLY_COUNT,
         Words("Not too many payments in 60 minutes", "Too many payments in 60 minutes", "payments per hour"),
-        varies=True,
-        figures=objections.HOURLY_COUNT.figures,
-        record=objections.HOURLY_COUNT.record,
-        is_on=lambda more: more.payments_per_hour is not None,
-        examples=_example(MoreLimits(payments_per_hour=20), counted=Counted(payments_this_hour=20)),
+        lambda more: more.payments_per_hour is not None,
+        _example(MoreLimits(payments_per_hour=20), counted=Counted(payments_this_hour=20)),
     ),
-    Rule(
+    _limit(
         "under_payee_weekly_limit",
-        BudgetExceeded,
-        objections.PAYEE_WEEKLY.check,
+        objections.PAYEE_WEEKLY,
         Words("Within the payee's limit of 7 days", "Above the payee's limit of 7 days", "payee's weekly limit"),
-        varies=True,
-        figures=objections.PAYEE_WEEKLY.figures,
-        record=objections.PAYEE_WEEKLY.record,
-        is_on=lambda more: more.payee_weekly_limit is not None or more.payee_limits is not None,
-        examples=_example(
-            MoreLimits(payee_weekly_limit=Decimal(20)), counted=Counted(payee_spent_this_week=Decimal("19.75"))
-        ),
+        lambda more: more.payee_weekly_limit is not None or more.payee_limits is not None,
+        _example(MoreLimits(payee_weekly_limit=Decimal(20)), counted=Counted(payee_spent_this_week=Decimal("19.75"))),
     ),
-    Rule(
+    _limit(
         "under_payee_daily_limit",
-        BudgetExceeded,
-        objections.PAYEE_DAILY.check,
+        objections.PAYEE_DAILY,
         Words("Within the payee's limit of 24 hours", "Above the payee's limit of 24 hours", "payee's daily limit"),
-        varies=True,
-        figures=objections.PAYEE_DAILY.figures,
-        record=objections.PAYEE_DAILY.record,
-        is_on=lambda more: more.payee_daily_limit is not None or more.payee_limits is not None,
-        examples=_example(MoreLimits(payee_daily_limit=Decimal(5)), counted=Counted(payee_spent_today=Decimal("4.75"))),
+        lambda more: more.payee_daily_limit is not None or more.payee_limits is not None,
+        _example(MoreLimits(payee_daily_limit=Decimal(5)), counted=Counted(payee_spent_today=Decimal("4.75"))),
     ),
-    Rule(
+    _limit(
         "under_payee_max_payment",
-        BudgetExceeded,
-        objections.PAYEE_SINGLE.check,
+        objections.PAYEE_SINGLE,
         Words(
             "Within the payee's limit per payment", "Above the payee's limit per payment", "payee's limit per payment"
         ),
-        varies=True,
-        figures=objections.PAYEE_SINGLE.figures,
-        record=objections.PAYEE_SINGLE.record,
-        is_on=lambda more: more.payee_max_per_payment is not None or more.payee_limits is not None,
-        examples=_example(MoreLimits(payee_max_per_payment=Decimal("0.25"))),
+        lambda more: more.payee_max_per_payment is not None or more.payee_limits is not None,
+        _example(MoreLimits(payee_max_per_payment=Decimal("0.25"))),
     ),
-    Rule(
+    _limit(
         "under_first_payments_limit",
-        BudgetExceeded,
-        objections.FIRST_PAYMENTS.check,
+        objections.FIRST_PAYMENTS,
         Words("Within the limit of first payments", "Above the limit of first payments", "limit of first payments"),
-        varies=True,
-        figures=objections.FIRST_PAYMENTS.figures,
-        record=objections.FIRST_PAYMENTS.record,
-        is_on=lambda more: more.new_payee_payments is not None,
-        examples=_example(MoreLimits(new_payee_payments=3, new_payee_max_per_payment=Decimal("0.25"))),
+        lambda more: more.new_payee_payments is not None,
+        _example(MoreLimits(new_payee_payments=3, new_payee_max_per_payment=Decimal("0.25"))),
     ),
 )

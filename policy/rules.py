@@ -180,6 +180,12 @@ def ask_rules(facts: Facts, rules: Sequence[Rule] | None = None) -> Decision:
     )
 
 
+def find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
+    """Find the first rule that objects, as `ask_rules` does, and nothing else: for very many payments of the past."""
+    with localcontext(EXACT):
+        return next((rule for rule in rules if rule.check(facts) is not None), None)
+
+
 def _merge_waits(found: Sequence[Explanation]) -> tuple[Wait | WaitUntil, ...]:
     """Wait for what all objections wait for; for nothing if there is one that time does not remove."""
     waits = tuple(wait for objection in found for wait in objection.waits_for)

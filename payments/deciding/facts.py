@@ -10,6 +10,7 @@ from django.db.models import Q
 from chains.port import Obstacle, Order
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
+from payments.deciding.counted import PayeeCountedRecord
 from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import RunningBatch
@@ -17,9 +18,11 @@ from payments.deciding.signing_conditions import if_fresh
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
+from policy.more_limits import NO_MORE
 
 log = logging.getLogger(__name__)
 _NOTHING = Decimal(0)
+_NO_PAYEE = PayeeCountedRecord(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
 _NOT_SERVED = Obstacle(
     "The service is to be paid on a chain that is not served here. The operator has to change that, or the payee to be "
     "paid elsewhere."
@@ -51,24 +54,39 @@ def _count(known: Known) -> Counted:
     """Convert what optional limits compare.
 
     Raises:
-        PolicySignerUnavailable: payments are to be counted, and their tally has not come as far as the log.
+        PolicySignerUnavailable: what a limit compares is not known, as where the tally of payments is not that of the
+            log.
     """
-    of_agent, of_payee = known.counted, known.payee_counted
-    if of_agent is None:
+    more, of_agent, of_payee = known.policy.more, known.counted, known.payee_counted
+    if more is NO_MORE:
         return NOTHING_COUNTED
-    if known.policy.counts_payments and of_agent.payments is None:
-        log_once_a_minute(log, logging.ERROR, "The tally of an agent's payments is not that of its log: see verify_log")
-        raise PolicySignerUnavailable("The agent's payments cannot be counted now. Try again later.")
+    if of_agent is None or (more.needs_tally and (of_agent.payments is None or of_payee is None)):
+        raise _cannot_be_counted()
+    to_payee = of_payee or _NO_PAYEE  # which no limit needs then
+    # The exceptions of some payees may have each of these limits.
+    days, weeks = ((limit, more.payee_limits) for limit in (more.payee_daily_limit, more.payee_weekly_limit))
     return Counted(
-        spent_this_hour=of_agent.spent_this_hour or _NOTHING,
-        spent_this_month=of_agent.spent_this_month or _NOTHING,
-        spent_ever=of_agent.spent_ever or _NOTHING,
-        payments_this_hour=int(of_agent.payments_this_hour or 0),
-        payments_today=int(of_agent.payments_today or 0),
-        payee_spent_today=(of_payee and of_payee.spent_today) or _NOTHING,
-        payee_spent_this_week=(of_payee and of_payee.spent_this_week) or _NOTHING,
-        payee_payments=int(of_payee.payments) if of_payee else 0,
+        spent_this_hour=_require(of_agent.spent_this_hour, more.hourly_limit),
+        spent_this_month=_require(of_agent.spent_this_month, more.monthly_limit),
+        spent_ever=_require(of_agent.spent_ever, more.total_limit),
+        payments_this_hour=int(_require(of_agent.payments_this_hour, more.payments_per_hour)),
+        payments_today=int(_require(of_agent.payments_today, more.payments_per_day)),
+        payee_spent_today=_require(to_payee.spent_today, *days),
+        payee_spent_this_week=_require(to_payee.spent_this_week, *weeks),
+        payee_payments=int(_require(to_payee.payments, more.new_payee_payments)),
     )
+
+
+def _require(figure: Decimal | None, *limits: object) -> Decimal:
+    """Return what these limits compare; 0 where there is none of them, so that nothing is counted."""
+    if figure is None and limits != (None,) * len(limits):
+        raise _cannot_be_counted()
+    return figure or _NOTHING
+
+
+def _cannot_be_counted() -> PolicySignerUnavailable:
+    log_once_a_minute(log, logging.ERROR, "What an agent's limits compare is not known: run manage.py verify_log")
+    return PolicySignerUnavailable("The agent's payments cannot be counted now. Try again later.")
 
 
 def _payee_facts(

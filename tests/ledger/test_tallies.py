@@ -13,8 +13,8 @@ from foundation.kernel.times import utc_now
 from ledger.models import MovementKind, Tally, TallyMark
 from ledger.operations import move_balance
 from ledger.tallies import find_wrong_tallies
-from policy.models import Agent
-from policy.more_limits import MoreLimits
+from policy.models import Agent, PolicyRevision
+from policy.more_limits import MoreLimits, write_more
 from policy.operations import set_policy
 from tests.ledger.test_repaired_windows import MS, Traveller, travel
 from tests.support.factories import decide, make_agent, make_service
@@ -150,3 +150,20 @@ def ask(statement, *parameters):
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return cursor.fetchone()[0]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [MoreLimits(payments_per_day=1), MoreLimits(total_limit=Decimal(1)), MoreLimits(payee_daily_limit=Decimal(1))],
+    ids=["number", "total", "payee"],
+)
+def test_a_policy_that_is_said_to_count_nothing_while_its_limits_do_lets_nothing_pass(more):
+    agent, service = make_agent(), make_service()
+    PolicyRevision.objects.create(
+        agent=agent, number=2, max_per_payment=9, daily_limit=9, weekly_limit=9, more_json=write_more(more),
+        counts_payments=False, created_by="a thief", created_at=utc_now(),
+    )  # fmt: skip
+    Agent.objects.filter(pk=agent.pk).update(policy_revision=2)
+
+    with pytest.raises(PolicySignerUnavailable, match="cannot be counted"):
+        decide(agent, service, "1")
