@@ -482,12 +482,12 @@ export interface components {
              * @description What `hourlyLimit` compares.
              * @example 99.50
              */
-            spentThisHour?: string;
+            spentThisHour?: string | null;
             /**
              * @description What `monthlyLimit` compares.
              * @example 99.50
              */
-            spentThisMonth?: string;
+            spentThisMonth?: string | null;
             /**
              * @description What `totalLimit` compares. Null: it cannot be counted at present.
              * @example 99.50

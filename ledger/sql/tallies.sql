@@ -21,7 +21,7 @@ BEGIN
           JOIN ledger_tally t ON t.agent_id = a.id AND t.payee = ''
          CROSS JOIN LATERAL (SELECT count(*) AS repairs FROM ledger_clockrepair c WHERE c.agent_id = a.id) r
           LEFT JOIN LATERAL (SELECT l.id, l.created_at, COALESCE(l.clock_repairs, 0) AS repairs
-                               FROM ledger_logentry l WHERE l.id = t.entry_id LIMIT 1) e ON true
+                               FROM ledger_logentry l WHERE l.id = t.entry_id AND l.agent_id = t.agent_id LIMIT 1) e ON true
     LOOP
         FOR entry IN
             SELECT l.id, l.service, l.amount::numeric AS amount, l.created_at FROM ledger_logentry l
