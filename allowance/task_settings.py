@@ -46,6 +46,7 @@ _SCHEDULE = {
         f"{task} on every chain": _every(seconds, "payments.tasks.on_every_chain", f"payments.tasks.{task}")
         for task, seconds in _ON_EVERY_CHAIN.items()
     },
+    "end_holds": _every(1, "payments.tasks.end_holds"),
     "check_books": _every(60, "payments.tasks.check_books"),
     "roll_up": _every(60, "backoffice.tasks.roll_up", expires=30),
     # An alarm is raised within a minute of what caused it, and told at once.

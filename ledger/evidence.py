@@ -26,7 +26,9 @@ def find_seal_problems(entry: LogEntry, keys: Sequence[Mapping[str, Any]]) -> It
     kept = None
     if entry.idempotency_key is not None and entry.fingerprint is not None:
         kept = request_digest(entry.idempotency_key, bytes(entry.fingerprint))
-    if kept != sealed or (kept is None) != (entry.rule == SIGNER_RULE.name):
+    # What ends a hold is decided by the key of the entry that began it.
+    has_none = entry.rule == SIGNER_RULE.name or "heldBy" in read_explanation(entry)
+    if kept != sealed or (kept is None) != has_none:
         yield "The entry's idempotency record is not the one that was sealed."
     if entry.refused_request is not None and entry.rule != SIGNER_RULE.name:
         yield "The entry is not a 503, but would be repeated like one."

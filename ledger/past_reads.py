@@ -22,7 +22,7 @@ _ENTRIES = """
                rule = %(service_rule)s AND explanation_json::json->>'message' = %(off_list)s,
                payment_id, COALESCE(clock_repairs, 0), true)
       FROM ledger_logentry
-     WHERE agent_id = %(agent)s AND created_at > %(since)s
+     WHERE agent_id = %(agent)s AND created_at > %(since)s AND result <> 'held'
      ORDER BY created_at DESC, id DESC LIMIT %(most)s
 """
 # Movements have no index by time: the payment that came last before the time in question tells where to begin.

@@ -28,7 +28,7 @@ from policy.limits import Limits
 from policy.more_limits import NO_MORE
 from policy.more_objections import HOUR, MONTH
 from policy.objections import DAY, WEEK
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_in_force
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_for_approved
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
@@ -52,7 +52,8 @@ def replay(history: History, limits: Limits) -> Iterator[Judged]:
 class _Replay:
     def __init__(self, history: History, limits: Limits) -> None:
         self._history, self._limits = history, limits
-        self._rules = rules_in_force(limits.more)
+        # What a person would have had to approve is judged as approved: nobody knows what they would have said.
+        self._rules = rules_for_approved(limits.more)
         # Those that can object to what all rules before the limits let pass in the past.
         self._varied = tuple(rule for rule in self._rules if rule.varies)
         self._repairs = {repair.number: repair for repair in history.repairs}

@@ -25,6 +25,7 @@ FILES = tuple(_ROOM / f"{name}.sql" for name in _NAMES)
 TABLES = (
     "policy_agent",
     "policy_policyrevision",
+    "ledger_hold",
     "payments_payment",
     "payments_settlement",
     "payments_relayer",
@@ -44,11 +45,12 @@ class PaymentsConfig(AppConfig):
     verbose_name = "Payments"
 
     def ready(self) -> None:
+        from payments.holding.proposals import KINDS as KINDS_OF_HOLDS
         from payments.proposals import KINDS
         from payments.settling.broadcast_notifier import tell_how_to_wake
         from staff.kinds import register
 
-        register(*KINDS)
+        register(*KINDS, *KINDS_OF_HOLDS)
         tell_how_to_wake(_wake_broadcaster)
         # After the last of the apps below: the triggers call a function of the ledger's.
         post_migrate.connect(self._install_sql, sender=apps.get_app_config("services"))

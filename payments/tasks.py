@@ -14,6 +14,8 @@ from chains.port import ChainAdapter, ChainUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
+from payments.environment import payment_environment
+from payments.holding.finishing import finish_holds
 from payments.reconciling.contradictions import record_contradictions
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
@@ -93,6 +95,15 @@ def reconcile_chain(chain: str) -> None:
 def check_books() -> None:
     """Compare the agents' balances with what came in and what was spent."""
     check_balances()
+
+
+@shared_task(ignore_result=True)
+def end_holds() -> None:
+    """Decide what waits for nobody's approval any more."""
+    if clocks_agree(read_clocks()):
+        with hold("end_holds") as is_ours:
+            if is_ours:
+                finish_holds(payment_environment())
 
 
 def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:

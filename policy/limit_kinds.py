@@ -57,6 +57,12 @@ def _read_positive(text: str, asset: Asset) -> int:
     return number
 
 
+def _read_flag(text: str, _asset: Asset) -> bool:
+    if text != "yes":
+        raise ValueError('Must be "yes"; leave it out otherwise.')
+    return True
+
+
 AMOUNT = LimitKind(
     "AMOUNT",
     lambda text, asset: parse_amount(text, asset, allow_zero=True),
@@ -68,6 +74,10 @@ AMOUNT = LimitKind(
 COUNT = LimitKind("COUNT", _read_count, str, _lets_more_up_to, int)
 # Of what has to be over first: the smaller the number, the more is let pass.
 WAITED = LimitKind("COUNT", _read_positive, str, _lets_more_after, int)
+# How long something may take. Neither more nor fewer of them let more pass.
+HOURS_TO_ACT = LimitKind("COUNT", _read_positive, str, lambda _old, _new: False, int)
+# Something that has to be there first: "yes", or nothing.
+FLAG = LimitKind("yes", _read_flag, lambda _value: "yes", lambda old, new: old is True and new is None, bool)
 HOURS = LimitKind(
     "HOURS",
     lambda text, _asset: parse_hours(text),

@@ -7,7 +7,7 @@ audit, the API. Pure.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
@@ -18,6 +18,9 @@ from foundation.kernel.errors import OperationRefused
 from policy import limit_kinds as kinds
 from policy.hours import Hours
 from policy.payee_limits import Exceptions, PayeeLimits, limits_of_payee
+
+# What nobody has approved by then is refused, unless the policy says otherwise.
+HOURS_TO_APPROVE = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,20 @@ class MoreLimits:
     new_payee_wait_hours: int | None = None
     new_payee_payments: int | None = None
     new_payee_max_per_payment: Decimal | None = None
+    approval_above: Decimal | None = None
+    approval_above_day: Decimal | None = None
+    approval_for_first: bool | None = None
+    approval_hours: int | None = None
 
     @cached_property
     def needs_tally(self) -> bool:
         """Tell whether payments are to be counted by payee or by number, see `ledger/sql/tallies.sql`."""
         return any(getattr(self, name) is not None for name in TALLIED)
+
+    @property
+    def time_to_approve(self) -> timedelta:
+        """For how long a payment waits for a person's approval."""
+        return timedelta(hours=self.approval_hours or HOURS_TO_APPROVE)
 
     @cached_property
     def of_payees(self) -> PayeeLimits:
@@ -85,10 +97,7 @@ PARTS: tuple[LimitPart, ...] = (
     LimitPart("payments_per_hour", "Payments per hour", kinds.COUNT, "Most payments in any 60 minutes."),
     LimitPart("payments_per_day", "Payments per day", kinds.COUNT, "Most payments in any 24 hours."),
     LimitPart(
-        "payee_max_per_payment",
-        "Per payment to one payee",
-        kinds.AMOUNT,
-        "Most that a single payment to a payee may be.",
+        "payee_max_per_payment", "Per payment to one payee", kinds.AMOUNT, "Most that one payment to a payee may be."
     ),
     LimitPart(
         "payee_daily_limit", "Per day to one payee", kinds.AMOUNT, "Most that is paid to each payee in any 24 hours."
@@ -128,12 +137,33 @@ PARTS: tuple[LimitPart, ...] = (
         kinds.AMOUNT,
         "Most that each of these first payments to a payee may be.",
     ),
+    LimitPart(
+        "approval_above", "A person approves above", kinds.AMOUNT, "A person has to approve a larger single payment."
+    ),
+    LimitPart(
+        "approval_above_day",
+        "A person approves above, per day",
+        kinds.AMOUNT,
+        "A person has to approve what lifts the spend of 24 hours above this.",
+    ),
+    LimitPart(
+        "approval_for_first",
+        "A person approves the first",
+        kinds.FLAG,
+        "`yes`: a person has to approve the first payment to each payee.",
+    ),
+    LimitPart(
+        "approval_hours",
+        "Hours to approve",
+        kinds.HOURS_TO_ACT,
+        f"Hours after which what nobody has approved is refused; {HOURS_TO_APPROVE} unless given.",
+    ),
 )
 PART_OF_FIELD = {part.field: part for part in PARTS}
 # What only a count by payee or by number can tell.
 TALLIED = (
     "total_limit", "payments_per_hour", "payments_per_day", "payee_daily_limit", "payee_weekly_limit", "payee_limits",
-    "new_payee_payments",
+    "new_payee_payments", "approval_for_first",
 )  # fmt: skip
 
 

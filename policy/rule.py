@@ -1,7 +1,7 @@
 """What a rule is, and what it says of a payment: why it objects, what it compares, what the log has of it. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -119,7 +119,8 @@ class Rule:
     services change what it says, so that a preview of others asks it again; but for the rule of approved payees, its
     place is behind those that do not vary. `figures`: the amounts that it compares, whatever it decides. `record`: what
     an approval's log entry has of it. `field`: the member of the request that is at fault. `examples`: how
-    `EXAMPLE_FACTS` differ where it refuses. `is_on` tells whether a policy has it; None: every policy has.
+    `EXAMPLE_FACTS` differ where it refuses. `is_on` tells whether a policy has it; None: every policy has. `holds`:
+    what it objects to is not refused, but held until a person has approved it.
     """
 
     name: str
@@ -132,3 +133,22 @@ class Rule:
     field: str | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
     is_on: Callable[[MoreLimits], bool] | None = None
+    holds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome: approved or blocked, by which rule, and why. `objections` are those of all rules, by their names.
+
+    `is_held`: neither yet, for a person has to approve it first.
+    """
+
+    is_approved: bool
+    rule: Rule
+    explanation: Explanation
+    objections: Mapping[str, Explanation] = field(default_factory=dict)
+    is_held: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        return not (self.is_approved or self.is_held)

@@ -7,8 +7,8 @@ document, log, console, pictures and previews are made from it.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 from foundation.kernel.errors import (
@@ -22,20 +22,10 @@ from foundation.kernel.errors import (
 from foundation.kernel.money import EXACT
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
+from policy.holding_rules import HOLDING, PERSON_RULE
 from policy.more_limits import NO_MORE, MoreLimits
 from policy.more_rules import NARROWER, OF_TIME, WIDER
-from policy.rule import Explanation, Figures, Rule, Wait, WaitUntil, Words
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The outcome: approved or blocked, by which rule, and why. `objections` are those of all rules, by their names."""
-
-    is_approved: bool
-    rule: Rule
-    explanation: Explanation
-    objections: Mapping[str, Explanation] = field(default_factory=dict)
-
+from policy.rule import Decision, Explanation, Figures, Rule, Wait, WaitUntil, Words
 
 # An evaluation tells no more of a payee that may not be paid; a preview asks again with the payee as it is now.
 SERVICE_RULE = Rule(
@@ -128,7 +118,7 @@ _LAST = Rule(
     record=objections.PER_PAYMENT,
     examples=({"amount": Decimal(12)},),
 )
-RULES: tuple[Rule, ...] = (*_FIRST, *OF_TIME, *WIDER, *_WINDOWS, *NARROWER, _LAST)
+RULES: tuple[Rule, ...] = (*_FIRST, *OF_TIME, *WIDER, *_WINDOWS, *NARROWER, *HOLDING, _LAST)
 # No question of facts: whoever tries to sign what all rules let pass finds out.
 SIGNER_RULE = Rule(
     "policy_signer_available",
@@ -138,7 +128,7 @@ SIGNER_RULE = Rule(
     varies=False,
 )
 
-_RULE_OF_NAME = {rule.name: rule for rule in (*RULES, SIGNER_RULE)}
+_RULE_OF_NAME = {rule.name: rule for rule in (*RULES, PERSON_RULE, SIGNER_RULE)}
 RULE_NAMES = tuple(_RULE_OF_NAME)
 
 
@@ -159,24 +149,31 @@ def rules_in_force(more: MoreLimits) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if rule.is_on is None or (has_more and rule.is_on(more)))
 
 
+def rules_for_approved(more: MoreLimits) -> tuple[Rule, ...]:
+    """Return the rules that a policy has for what a person has approved."""
+    return tuple(rule for rule in rules_in_force(more) if not rule.holds)
+
+
 def ask_rules(facts: Facts, rules: Sequence[Rule] | None = None) -> Decision:
     """Judge one payment, by all rules that its policy has unless `rules` are given.
 
-    Total: every set of facts has a decision.
+    What a rule holds is held only if no other rule refuses it. Total: every set of facts has a decision.
     """
     rules = rules_in_force(facts.more) if rules is None else rules
     with localcontext(EXACT):
         found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]
         if not found:
             return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
-        rule, why = found[0]
+        refusing = [one for one in found if not one[0].holds]
+        rule, why = (refusing or found)[0]
         figures = rule.figures(facts)
-    waits_for = _merge_waits([objection for _, objection in found])
+    waits_for = _merge_waits([objection for _, objection in refusing])
     return Decision(
         is_approved=False,
         rule=rule,
         explanation=replace(why, figures=figures, waits_for=waits_for),
         objections={one.name: objection for one, objection in found},
+        is_held=not refusing,
     )
 
 

@@ -34,7 +34,6 @@ TO_BE_SPLIT = {
     "workshop/demo/story.py::play",
     "payments/reconciling/reconciliation.py",
     "payments/reconciling/reconciliation.py::_compare_assets",
-    "ledger/models.py",
     "workshop/demo/run.py::_run",
     "owner/solana/depositing.py::_spend",
     "ledger/clocks.py::repair_clock",

@@ -27,6 +27,7 @@ STATUS: dict[type[errors.ContractError], int] = {
     errors.ServiceNotApproved: 403,
     errors.ServiceNotPayable: 403,
     errors.OutsideAllowedTime: 403,
+    errors.ApprovalDeclined: 403,
     errors.AgentNotFound: 404,
     errors.PaymentNotFound: 404,
     errors.ServiceNotFound: 404,

@@ -75,6 +75,12 @@ class OutsideAllowedTime(ContractError):
     retry: Retry = "new_key"
 
 
+class ApprovalDeclined(ContractError):
+    code = "approval_declined"
+    default_message = "A person had to approve this payment, and did not."
+    retry: Retry = "new_key"
+
+
 class IdempotencyConflict(ContractError):
     code = "idempotency_conflict"
     # None: the first payload may have been paid with this key. To take another one at once would pay it twice.

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import product
 
 from django.db.models import Count, Min, Q
+from django.db.models.functions import Coalesce
 from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
@@ -68,10 +69,11 @@ def _payments(now: datetime) -> Iterator[Metric]:
         (((chain,), age_s(oldest, now)) for chain, state, _, oldest in settlements if state == SettlementState.SIGNED),
         chains(),
     )  # fmt: skip
+    began = Min(Coalesce("approved_at", "created_at"))
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
     yield make_gauge(
         "oldest_open_payment_age_seconds", "Age of the oldest payment that is neither settled nor failed.",
-        ("chain",), (((alias_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(Min("created_at"))),
+        ("chain",), (((alias_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(began)),
         chains(),
     )  # fmt: skip
 

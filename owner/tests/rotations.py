@@ -16,8 +16,8 @@ from django.test import override_settings
 
 from chains.catalogue import ServedChain
 from foundation.kernel.assets import Asset
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
+from payments.environment import payment_environment
 from payments.lifecycle import OPEN_STATES, PaymentStatus
 from payments.models import ChainState, Payment, Relayer, Settlement
 from payments.reconciling.escrow_history import search_history

@@ -13,10 +13,10 @@ from foundation.kernel.money import EXACT, format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
-from payments.api.views import payment_environment
-from payments.deciding.entries import write_figures
+from payments.deciding.entries import result_of, write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
+from payments.environment import payment_environment
 from policy.authentication import caller_of
 from policy.rule import Figures, Rule, write_figure
 from policy.rules import RULE_NAMES, SIGNER_RULE, rules_in_force
@@ -59,7 +59,7 @@ class EvaluationSerializer(serializers.Serializer):
     result = serializers.ChoiceField(choices=Result.values)
     rule = serializers.ChoiceField(choices=RULE_NAMES, help_text="The rule that decides.")
     message = serializers.CharField(help_text="A sentence for people.")
-    code = serializers.CharField(allow_null=True, help_text="The code of the refusal. Null: it would be approved.")
+    code = serializers.CharField(allow_null=True, help_text="The code of the refusal. Null: it would not be refused.")
     allowedAt = serializers.CharField(  # noqa: N815 - JSON name
         allow_null=True, help_text="When the same payment would fit. Null: now, or waiting does not help."
     )
@@ -76,10 +76,10 @@ def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     with localcontext(EXACT):
         rules = [_present_rule(rule, evaluation) for rule in (*rules_in_force(evaluation.facts.more), SIGNER_RULE)]
     return {
-        "result": Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
+        "result": result_of(decision).value,
         "rule": decision.rule.name,
         "message": decision.explanation.message,
-        "code": None if decision.is_approved else decision.rule.refuses_with.code,
+        "code": decision.rule.refuses_with.code if decision.is_refused else None,
         "allowedAt": refusal.get("allowedAt"),
         "rules": rules,
         "fee": None if evaluation.fee is None else _present_fee(evaluation.fee),

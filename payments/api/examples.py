@@ -21,8 +21,8 @@ from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS, Counted, Facts
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
-from policy.rule import Explanation, Wait
-from policy.rules import RULES, SIGNER_RULE, Decision, ask_rules
+from policy.rule import Decision, Explanation, Wait
+from policy.rules import RULES, SIGNER_RULE, ask_rules
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"

@@ -129,4 +129,5 @@ def make_request(body: dict[str, Any], data: dict[str, Any], caller: Caller, key
         fingerprint=fingerprint(body),
         caller=caller if caller.unverified else None,
         ids=current_ids(),
+        asked_with=caller.key_id,
     )

@@ -17,10 +17,13 @@ from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import AmountError, parse_number
 from foundation.kernel.times import format_instant, parse_instant
+from payments.holding.states import HeldState, HeldStatus
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 
 _STATUSES = [status.value for status in PaymentStatus]
+# Those of payments that a person has to approve, too.
+_ALL_STATUSES = [*_STATUSES, *(status.value for status in HeldStatus)]
 
 
 class PaymentQuerySerializer(serializers.Serializer):
@@ -28,7 +31,7 @@ class PaymentQuerySerializer(serializers.Serializer):
 
     agentId = FilterField()
     service = FilterField()
-    status = serializers.ChoiceField(choices=_STATUSES, required=False)
+    status = serializers.ChoiceField(choices=_ALL_STATUSES, required=False)
     amount = FilterField()
     since = FilterField()
     idempotencyKey = IdempotencyKeyField()
@@ -60,7 +63,7 @@ class PaymentStateSerializer(serializers.Serializer):
     """Response of `GET /v1/payments/{id}`: the members of the request's answer, then the rest."""
 
     id = serializers.CharField()
-    status = serializers.ChoiceField(choices=_STATUSES)
+    status = serializers.ChoiceField(choices=_ALL_STATUSES)
     amount = serializers.CharField(help_text="Exactly as it was written.")
     asset = serializers.ChoiceField(choices=list(Asset))
     service = serializers.CharField()
@@ -80,7 +83,12 @@ class PaymentStateSerializer(serializers.Serializer):
     settledAt = serializers.CharField(allow_null=True)
     failedAt = serializers.CharField(allow_null=True)
     failureReason = serializers.CharField(allow_null=True)
-    escrowId = serializers.CharField()
+    escrowId = serializers.CharField(allow_null=True, help_text="Null: it is not approved.")
+    approvalExpiresAt = serializers.CharField(
+        required=False, help_text="Until when a person can approve it. Only where one has to, and has not."
+    )
+    declinedAt = serializers.CharField(required=False, allow_null=True, help_text="Null: it waits for approval.")
+    declineReason = serializers.CharField(required=False, allow_null=True, help_text="Why it is not paid, in a sentence.")
 
 
 class PaymentPageSerializer(serializers.Serializer):
@@ -122,6 +130,32 @@ def present_payment(payment: PaymentState) -> dict[str, Any]:
         "failedAt": payment.failed_at and format_instant(payment.failed_at),
         "failureReason": payment.failure_reason or None,
         "escrowId": payment.escrow_id,
+    }
+
+
+def present_held(held: HeldState) -> dict[str, Any]:
+    """Shape a payment that waits for a person's approval, or was refused after that: it has the members of others."""
+    entry, explanation = held.entry, held.entry.explanation
+    return {
+        "id": held.id,
+        "status": held.status,
+        "amount": entry.amount,
+        "asset": entry.asset,
+        "service": entry.service,
+        "tx": None,
+        "policyRevision": f"polrev_{entry.policy_revision}",
+        "spentToday": explanation["spentToday"],
+        "createdAt": format_instant(entry.created_at),
+        "agentId": entry.agent_id,
+        "recipient": explanation["recipient"],
+        "reason": entry.reason,
+        "metadata": entry.metadata,
+        **dict.fromkeys(("finalTx", "settledAt", "failedAt", "failureReason", "escrowId")),
+        "transactions": [],
+        "logId": (held.end or entry).id,
+        "approvalExpiresAt": explanation["approvalExpiresAt"],
+        "declinedAt": held.ended_at and format_instant(held.ended_at),
+        "declineReason": held.end and held.end.explanation["message"],
     }
 
 

@@ -13,7 +13,8 @@ from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import note
 from payments.api.proofs import make_proof
-from payments.api.read_serializers import PaymentQuerySerializer, present_payment, present_proof
+from payments.api.read_serializers import PaymentQuerySerializer, present_held, present_payment, present_proof
+from payments.holding.states import HeldState, find_held, read_held_page
 from payments.payment_states import PaymentFilters, PaymentState, find_payment, read_payment_page
 from policy.authentication import agent_asked_for, caller_of, may_act_for
 from policy.signer import local_signer
@@ -29,13 +30,23 @@ class PaymentReadViewSet(ApiViewSet):
         filters = read_filters(query, agent_asked_for(caller_of(request), query.get("agentId")))
         bound_to = _as_text(filters)
         before_id = read_cursor(query["cursor"], bound_to) if "cursor" in query else None
-        payments, has_more = read_payment_page(filters, before_id=before_id, size=query["limit"])
-        next_cursor = write_cursor(payments[-1].id, bound_to) if has_more else None
-        return Response({"data": [present_payment(payment) for payment in payments], "nextCursor": next_cursor})
+        size = query["limit"]
+        payments, has_more = read_payment_page(filters, before_id=before_id, size=size)
+        held = read_held_page(filters, before_id=before_id, size=size + 1)
+        both: list[PaymentState | HeldState] = [*payments, *held]
+        newest = sorted(both, key=lambda one: one.id, reverse=True)
+        has_more = has_more or len(newest) > size
+        page = newest[:size]
+        next_cursor = write_cursor(page[-1].id, bound_to) if has_more else None
+        return Response({"data": [_present(one) for one in page], "nextCursor": next_cursor})
 
     def retrieve(self, request: Request, payment_id: str) -> Response:
         """Show a payment's current state and every transaction it had."""
-        return Response(present_payment(_find_own_payment(request, payment_id)))
+        held = find_held(payment_id)
+        if held is None or not may_act_for(caller_of(request), held.entry.agent_id):
+            return Response(present_payment(_find_own_payment(request, payment_id)))
+        note(paymentId=held.id, agentId=held.entry.agent_id)
+        return Response(present_held(held))
 
 
 class PaymentProofViewSet(ApiViewSet):
@@ -49,6 +60,10 @@ class PaymentProofViewSet(ApiViewSet):
         except SignerUnavailable as error:
             raise PolicySignerUnavailable from error
         return Response(present_proof(payment, proof))
+
+
+def _present(one: PaymentState | HeldState) -> dict[str, Any]:
+    return present_held(one) if isinstance(one, HeldState) else present_payment(one)
 
 
 def _find_own_payment(request: Request, payment_id: str) -> PaymentState:

@@ -1,8 +1,7 @@
 """`POST /v1/payments/request`."""
 
 import logging
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -21,18 +20,18 @@ from foundation.kernel.errors import ContractError, InvalidApiKey, PolicySignerU
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry import traces
 from foundation.telemetry.context import note
+from ledger.models import LogEntry, Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_payment_request
 from payments.api.waiting import MOST_WAITING, WaitingRoom, read_wait
-from payments.deciding.answers import answer
+from payments.deciding.answers import answer, refusal
 from payments.deciding.batching import Batcher
-from payments.deciding.operations import Approval
+from payments.deciding.operations import Approval, follow
 from payments.deciding.reading import AnotherCaller
-from payments.deciding.requests import Environment, PaymentRequest
+from payments.deciding.requests import PaymentRequest
+from payments.environment import payment_environment
+from payments.holding.states import has_ended
 from payments.queries import is_on_chain_or_over
-from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.authentication import caller_of, take_as_verified, verify_caller
-from policy.signer import local_signer
-from services.served_chains import served_chains
 
 log = logging.getLogger(__name__)
 
@@ -72,12 +71,12 @@ class PaymentViewSet(ApiViewSet):
         headers = {"Location": f"/v1/payments/{approval.entry.payment_id}"}
         if approval.is_replay:
             headers["Idempotent-Replayed"] = "true"
-        # The decision is committed: waiting can only delay the answer, not change it.
-        # Without a transaction of ours there is none to wait for: its payee takes the money.
-        seconds = None if approval.entry.tx is None else read_wait(request.META.get("HTTP_PREFER", ""))
-        if seconds is not None and _wait_for(str(approval.entry.payment_id), seconds):
+        entry = approval.entry
+        seconds = read_wait(request.META.get("HTTP_PREFER", ""))
+        if seconds is not None and (over := _what_to_wait_for(entry)) is not None and _wait_for(over, entry, seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
-        return Response(answer(approval.entry), status=201, headers=headers)
+            entry = follow(entry)
+        return _respond(entry, headers)
 
     def read(self, request: Request) -> PaymentRequest:
         """Read what is asked for. Raises as `read_payment_request` does."""
@@ -107,12 +106,30 @@ def _trace(meta: Mapping[str, Any], approval: Approval) -> None:
     traces.add_first_span(str(entry.payment_id), "payment request", began, ended, parent=caller, **ids)
 
 
-def _wait_for(payment_id: str, seconds: int) -> bool:
-    """Wait for a payment's transaction; tell whether that was possible. A failing query only ends the wait."""
+def _respond(entry: LogEntry, headers: dict[str, str]) -> Response:
+    """Answer with a payment; raises the refusal of one that was held and is refused by now."""
+    if entry.payment_id is None:
+        raise refusal(entry)
+    is_held = entry.result == Result.HELD
+    return Response(answer(entry), HTTPStatus.ACCEPTED if is_held else HTTPStatus.CREATED, headers=headers)
+
+
+def _what_to_wait_for(entry: LogEntry) -> Callable[[], bool] | None:
+    """Tell what an answer can wait for: a person, or the transaction. None: nothing, for its payee takes the money.
+
+    The decision is committed: waiting can only delay the answer, or tell what a person has decided since.
+    """
+    if entry.result == Result.HELD:
+        return partial(has_ended, str(entry.payment_id))
+    return None if entry.tx is None else partial(is_on_chain_or_over, str(entry.payment_id))
+
+
+def _wait_for(is_over: Callable[[], bool], entry: LogEntry, seconds: int) -> bool:
+    """Wait for what becomes of a payment; tell whether that was possible. A failing query only ends the wait."""
     try:
-        return waiting_room.wait(partial(is_on_chain_or_over, payment_id), seconds)
+        return waiting_room.wait(is_over, seconds)
     except DatabaseError as error:
-        log_once_a_minute(log, logging.WARNING, "Stopped waiting for %s: %s", payment_id, type(error).__name__)
+        log_once_a_minute(log, logging.WARNING, "Stopped waiting for %s: %s", entry.payment_id, type(error).__name__)
         return False
 
 
@@ -121,17 +138,4 @@ def payment_batcher() -> Batcher:
     """Give the batcher of this process."""
     return Batcher(
         payment_environment, settings.DECIDE_TOGETHER, settings.SETTLE_WITHIN_MS / 1000, session=batch_sessions.use
-    )
-
-
-def payment_environment() -> Environment:
-    """Assemble what decisions depend on in this process."""
-    return Environment(
-        signer=local_signer(),
-        chains=served_chains(),
-        max_chain_state_age=timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S),
-        wake=broadcast_notifier().notify,
-        refusals_per_minute=settings.REFUSALS_PER_MINUTE,
-        minimums={caip2: served.minimums for caip2, served in settings.CHAINS.items()},
-        gas_budget=settings.GAS_BUDGET_PER_AGENT,
     )

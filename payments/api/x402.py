@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from chains.catalogue import ServedChain, Vm
-from chains.port import AuthorizationTerms
 from foundation.api.fields import StrictCharField, TextField
 from foundation.api.idempotency import idempotency_key_of
 from foundation.kernel.canonical import canonical_json, fingerprint
@@ -97,13 +96,7 @@ class DemandedPaymentViewSet(PaymentViewSet):
         key, data = idempotency_key_of(request), _REQUEST.run_validation(self.body)
         asked = make_request(self.body, data, caller_of(request), key)
         # The same key may not be used here and for a payment that we submit.
-        return replace(asked, fingerprint=fingerprint([PATH, self.body]), demand=_demand(data["paymentRequirements"]))
-
-
-def _demand(asked: Mapping[str, Any]) -> Demand:
-    extra = asked["extra"]
-    terms = AuthorizationTerms(asked["asset"], extra["name"], extra["version"], asked["maxTimeoutSeconds"])
-    return Demand(asked["network"], asked["payTo"], terms, asked)
+        return replace(asked, fingerprint=fingerprint([PATH, self.body]), demand=Demand.of(data["paymentRequirements"]))
 
 
 def _served(network: str) -> ServedChain | None:

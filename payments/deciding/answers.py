@@ -9,28 +9,34 @@ from typing import Any
 
 from foundation.kernel.errors import ContractError
 from foundation.kernel.times import format_instant
-from ledger.models import LogEntry
+from ledger.models import LogEntry, Result
 from policy.rules import find_rule
 
 
 def answer(entry: LogEntry) -> dict[str, Any]:
-    """Return the payment that answers an approved entry. Source: docs/interface-specification.md, "Payment".
+    """Return the payment that answers an entry. Source: docs/interface-specification.md, "Payment".
 
-    If its payee takes it (x402), it has no transaction yet, and `paymentPayload` is what the payee is to be given.
+    If its payee takes it (x402), it has no transaction yet, and `paymentPayload` is what the payee is to be given. If a
+    person has to approve it first, it has none either, and `approvalExpiresAt` is when it is refused otherwise.
     """
     explanation = entry.explanation
-    taken = {"paymentPayload": explanation["paymentPayload"]} if entry.tx is None else {}
+    more, status = {}, "approved"
+    if entry.result == Result.HELD:
+        status = "pending_approval"
+        more = {"rule": entry.rule, **{name: explanation[name] for name in ("message", "approvalExpiresAt")}}
+    elif entry.tx is None:
+        more = {"paymentPayload": explanation["paymentPayload"]}
     return {
         "id": str(entry.payment_id),
-        "status": "approved",
+        "status": status,
         "amount": entry.amount,
         "asset": entry.asset,
         "service": entry.service,
         "tx": entry.tx,
         "policyRevision": f"polrev_{entry.policy_revision}",
         "spentToday": explanation["spentToday"],
-        "createdAt": format_instant(entry.created_at),
-        **taken,
+        "createdAt": explanation.get("heldAt") or format_instant(entry.created_at),
+        **more,
     }
 
 
@@ -42,7 +48,9 @@ def refusal(entry: LogEntry, *, replayed_at: datetime | None = None) -> Contract
     rule = find_rule(entry.rule)
     details = entry.explanation
     message = details.pop("message")
-    details.pop("request", None)
+    # Who has answered for the owner of the agent is in the log.
+    for name in ("request", "answeredBy"):
+        details.pop(name, None)
     if rule.field is not None:
         details["fields"] = [{"param": rule.field, "message": message}]
     return rule.refuses_with(

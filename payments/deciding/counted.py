@@ -41,5 +41,28 @@ class PayeeCountedRecord:
         return PayeeCountedRecord(today, this_week, self.payments + payments, self.spent + paid)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldRecord:
+    """What an agent has held for a person's approval, and of that what is for the payee of a request."""
+
+    amount: Decimal
+    payments: Decimal
+    to_payee: Decimal
+    payee_payments: Decimal
+
+    def after(self, amount: Decimal, payments: int, to_payee: Decimal, payee_payments: int) -> "HeldRecord":
+        """Return the same after so much more was held."""
+        return HeldRecord(
+            self.amount + amount,
+            self.payments + payments,
+            self.to_payee + to_payee,
+            self.payee_payments + payee_payments,
+        )
+
+
+_ZERO = Decimal(0)
+NOTHING_HELD = HeldRecord(_ZERO, _ZERO, _ZERO, _ZERO)
+
+
 def _add_to(figures: Iterable[Decimal | None], more: Decimal | int) -> list[Decimal | None]:
     return [None if figure is None else figure + more for figure in figures]

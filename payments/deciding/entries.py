@@ -12,15 +12,15 @@ from foundation.kernel.times import format_instant
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.known import Known
-from payments.deciding.requests import Carrier
+from payments.deciding.requests import Carrier, HeldPayment
 from payments.deciding.running import Decided, Judged
 from policy.facts import Facts
-from policy.rule import Figures, Wait, WaitUntil, write_figure
-from policy.rules import SIGNER_RULE, Decision, rules_in_force
+from policy.rule import Decision, Figures, Wait, WaitUntil, write_figure
+from policy.rules import SIGNER_RULE, rules_in_force
 from policy.signer import PolicySigner
 from policy.time_limits import first_allowed
 
-FindMoment = Callable[[Wait], datetime]
+FindMoment = Callable[[Wait], datetime | None]
 
 
 def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id: str) -> dict[str, Any]:
@@ -28,11 +28,32 @@ def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id
 
     `recipient` is CAIP-10, `escrow_id` what its chain knows the payment by.
     """
+    message = decision.explanation.message
+    return {"message": message, "recipient": recipient, **_recorded(facts), "escrowId": escrow_id}
+
+
+def _recorded(facts: Facts) -> dict[str, str]:
     recorded: dict[str, str] = {}
     for rule in rules_in_force(facts.more):
         if rule.record is not None:
             recorded |= rule.record.of(facts)
-    return {"message": decision.explanation.message, "recipient": recipient, **recorded, "escrowId": escrow_id}
+    return recorded
+
+
+def explain_hold(decision: Decision, facts: Facts, recipient: str, expires_at: datetime) -> dict[str, Any]:
+    """Explain why a payment is held: what its rule compared, and what each rule would record of the payment.
+
+    `recipient` is CAIP-10.
+    """
+    why = decision.explanation
+    written = {"message": why.message, "recipient": recipient, **write_figures(why.figures), **_recorded(facts)}
+    return {**written, "approvalExpiresAt": format_instant(expires_at)}
+
+
+def explain_answer(held: HeldPayment) -> dict[str, str]:
+    """Say of the decision that ends a hold which one began it, and who has answered."""
+    answered = {"answeredBy": held.answered_by, "answerReason": held.answer_reason} if held.answered_by else {}
+    return {"heldBy": held.entry_id, "heldAt": format_instant(held.asked_at), **answered}
 
 
 def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -> dict[str, Any]:
@@ -44,7 +65,8 @@ def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -
     written: dict[str, Any] = {"message": why.message, **write_figures(why.figures)}
     if decision.rule.refuses_with in (BudgetExceeded, OutsideAllowedTime):
         moments = [wait.at if isinstance(wait, WaitUntil) else find_moment(wait) for wait in why.waits_for]
-        allowed_at = first_allowed(facts, max(moments)) if moments else None
+        known = [moment for moment in moments if moment is not None]
+        allowed_at = first_allowed(facts, max(known)) if known and len(known) == len(moments) else None
         written["allowedAt"] = None if allowed_at is None else format_instant(allowed_at)
     return written
 
@@ -77,9 +99,11 @@ def make_entries(judged: Sequence[Judged], carriers: Sequence[Carrier], signer: 
 def _make_entry(judged: Judged, before: LogEntry | None, tx: str | None, signer: PolicySigner) -> LogEntry:
     """Make the entry after `before`, the agent's last one of the same batch, if it has any."""
     request, known, decision = judged.request, judged.known, judged.decision
+    is_first = request.held is None  # its key has a decision by now otherwise
     is_final = decision.rule is not SIGNER_RULE
+    keeps_key = is_final and is_first
     digest = request_digest(request.idempotency_key, request.fingerprint)
-    explanation = judged.explanation | ({"request": digest} if is_final else {})
+    explanation = judged.explanation | ({"request": digest} if keeps_key else {})
     last_id, last_hash = known.agent.last_entry_id, known.agent.last_entry_hash
     if before is not None:
         last_id, last_hash = before.id, before.hash
@@ -89,27 +113,34 @@ def _make_entry(judged: Judged, before: LogEntry | None, tx: str | None, signer:
         service=request.service,
         amount=request.amount_text,
         asset=request.asset.value,
-        result=Result.APPROVED.value if decision.is_approved else Result.BLOCKED.value,
+        result=result_of(decision).value,
         rule=decision.rule.name,
         created_at=known.decided_at,
         reason=request.reason,
         metadata_json=request.metadata_json,
         policy_revision=known.agent.policy_revision,
-        payment_id=judged.prepared.payment_id if judged.prepared else None,
+        payment_id=judged.payment_id,
         tx=tx,
         explanation_json=canonical_json(explanation).decode(),
         previous_hash=last_hash or FIRST_PREVIOUS_HASH,
         key_id=signer.key_id,
         # Without its key in the log, a request that could not be evaluated is evaluated again (docs/background.md,
         # "Traps", 7).
-        idempotency_key=request.idempotency_key if is_final else None,
-        fingerprint=request.fingerprint if is_final else None,
+        idempotency_key=request.idempotency_key if keeps_key else None,
+        fingerprint=request.fingerprint if keeps_key else None,
         spent_total=known.agent.spent_total + judged.paid,
         clock_repairs=known.clock_repairs,
         refused_request=None if is_final else digest,
     )
     entry.hash, entry.signature = seal(receipt(entry), signer.sign_receipt)
     return entry
+
+
+def result_of(decision: Decision) -> Result:
+    """Return what the log says of a decision."""
+    if decision.is_held:
+        return Result.HELD
+    return Result.APPROVED if decision.is_approved else Result.BLOCKED
 
 
 def _id_before(last: str, known: Known) -> str | None:

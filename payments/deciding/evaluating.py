@@ -21,7 +21,8 @@ from payments.deciding.reading import read_facts
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain
 from policy.facts import Facts
-from policy.rules import SERVICE_RULE, Decision, ask_rules
+from policy.rule import Decision
+from policy.rules import SERVICE_RULE, ask_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         check_clocks(request, known, asked_at, environment.now or utc_now())
         facts = facts_of(request, known, environment)
         rehearse = partial(rehearse_payment, request, known, environment)
-        decision, fee = approve_or_refuse(facts, rehearse)
+        decision, fee = approve_or_refuse(ask_rules(facts), rehearse)
         refusal = None
         if SERVICE_RULE.name in decision.objections:
             facts, decision = _blind(facts, decision)
-        if not decision.is_approved:
+        if decision.is_refused:
             refusal = explain_refusal(decision, facts, find_moments(request, known))
         if not decision.is_approved and SERVICE_RULE.name not in decision.objections:
             with suppress(ChainUnavailable, SignerUnavailable, DecideAgain):

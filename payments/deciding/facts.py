@@ -10,7 +10,7 @@ from django.db.models import Q
 from chains.port import Obstacle, Order
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
-from payments.deciding.counted import PayeeCountedRecord
+from payments.deciding.counted import NOTHING_HELD, HeldRecord, PayeeCountedRecord
 from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import RunningBatch
@@ -32,25 +32,29 @@ _NOT_SERVED = Obstacle(
 def facts_of(
     request: PaymentRequest, known: Known, environment: Environment, batch: RunningBatch | None = None
 ) -> Facts:
-    """Convert what is known for the pure rules; `batch` has what was decided since."""
-    agent, payee = known.agent, known.payee
+    """Convert what is known for the pure rules; `batch` has what was decided since.
+
+    What is held for a person's approval counts as paid, in the balance and in every window, but not as a payment to its
+    payee: the next one to that payee may be the first, too.
+    """
+    agent, payee, held = known.agent, known.payee, known.held or NOTHING_HELD
     return make_facts(
         amount=request.amount,
         asset=request.asset,
         agent_is_active=agent.status == "active",
         agent_asset=agent.asset,
-        balance=agent.balance,
+        balance=agent.balance - held.amount,
         limits=known.policy,
-        spent_today=known.spent_today,
-        spent_this_week=known.spent_this_week,
+        spent_today=known.spent_today + held.amount,
+        spent_this_week=known.spent_this_week + held.amount,
         payee=None if payee is None else _payee_facts(request, known, payee, environment, batch),
         minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
-        counted=_count(known),
+        counted=_count(known, held),
         at=known.decided_at,
     )
 
 
-def _count(known: Known) -> Counted:
+def _count(known: Known, held: HeldRecord) -> Counted:
     """Convert what optional limits compare.
 
     Raises:
@@ -66,14 +70,14 @@ def _count(known: Known) -> Counted:
     # The exceptions of some payees may have each of these limits.
     days, weeks = ((limit, more.payee_limits) for limit in (more.payee_daily_limit, more.payee_weekly_limit))
     return Counted(
-        spent_this_hour=_require(of_agent.spent_this_hour, more.hourly_limit),
-        spent_this_month=_require(of_agent.spent_this_month, more.monthly_limit),
-        spent_ever=_require(of_agent.spent_ever, more.total_limit),
-        payments_this_hour=int(_require(of_agent.payments_this_hour, more.payments_per_hour)),
-        payments_today=int(_require(of_agent.payments_today, more.payments_per_day)),
-        payee_spent_today=_require(to_payee.spent_today, *days),
-        payee_spent_this_week=_require(to_payee.spent_this_week, *weeks),
-        payee_payments=int(_require(to_payee.payments, more.new_payee_payments)),
+        spent_this_hour=_require(of_agent.spent_this_hour, more.hourly_limit) + held.amount,
+        spent_this_month=_require(of_agent.spent_this_month, more.monthly_limit) + held.amount,
+        spent_ever=_require(of_agent.spent_ever, more.total_limit) + held.amount,
+        payments_this_hour=int(_require(of_agent.payments_this_hour, more.payments_per_hour) + held.payments),
+        payments_today=int(_require(of_agent.payments_today, more.payments_per_day) + held.payments),
+        payee_spent_today=_require(to_payee.spent_today, *days) + held.to_payee,
+        payee_spent_this_week=_require(to_payee.spent_this_week, *weeks) + held.to_payee,
+        payee_payments=int(_require(to_payee.payments, more.new_payee_payments, more.approval_for_first)),
     )
 
 

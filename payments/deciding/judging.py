@@ -3,28 +3,31 @@
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.errors import PolicySignerUnavailable, RateLimited
-from foundation.kernel.ids import time_of
+from foundation.kernel.ids import new_id, time_of
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import LARGEST_SKEW
 from ledger.clocks import Reading, clocks_agree
 from ledger.models import LogEntry
 from ledger.queries import find_fitting_moment
 from ledger.receipts import request_digest
-from payments.deciding.entries import FindMoment, explain_approval, explain_refusal
+from payments.deciding.counted import NOTHING_HELD
+from payments.deciding.entries import FindMoment, explain_answer, explain_approval, explain_hold, explain_refusal
 from payments.deciding.facts import facts_of
 from payments.deciding.known import Known
 from payments.deciding.preparation import payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest, Prepared
-from payments.deciding.running import Judged, RunningBatch
+from payments.deciding.running import Judged, NewHold, RunningBatch
 from policy.facts import Facts
-from policy.rule import Explanation, Measure, Wait
-from policy.rules import SIGNER_RULE, Decision, ask_rules
+from policy.holding_rules import PERSON_RULE
+from policy.rule import Decision, Explanation, Measure, Wait
+from policy.rules import SIGNER_RULE, ask_rules, rules_for_approved
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -44,16 +47,25 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
     """
     known = batch.advance(request, known)
     facts = facts_of(request, known, environment, batch)
-    decision, prepared = approve_or_refuse(facts, lambda: _prepare(request, known, environment, batch))
+    asked = _ask(request, facts)
+    decision, prepared = approve_or_refuse(asked, lambda: _prepare(request, known, environment, batch))
+    hold = None
     if prepared is not None:
         explanation = explain_approval(decision, facts, prepared.payee.recipient, prepared.escrow_id)
         if prepared.authorization is not None and request.demand is not None:
             explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
+    elif decision.is_held and known.payee is not None:
+        hold = NewHold(new_id("pay", known.decided_at), known.decided_at + facts.more.time_to_approve)
+        explanation = explain_hold(decision, facts, known.payee.recipient, hold.expires_at)
+    elif request.held is not None:
+        explanation = _explain_end(request, decision, facts, known)
     else:
         if (repeated := _find_repeated_refusal(request, decision, known, batch)) is not None:
             return repeated
         explanation = _explain_refusal(request, decision, facts, known, batch)
-    judged = Judged(request, known, decision, explanation, prepared)
+    if request.held is not None:
+        explanation |= explain_answer(request.held)
+    judged = Judged(request, known, decision, explanation, prepared, hold)
     batch.add(judged)
     return judged
 
@@ -63,12 +75,27 @@ def _prepare(request: PaymentRequest, known: Known, environment: Environment, ba
     return prepare_payment(request, known, environment, batch.gas_on)
 
 
-def approve_or_refuse(facts: Facts, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
-    """Ask the rules, then prepare what all of them let pass; what cannot be prepared is refused by `SIGNER_RULE`.
+def _ask(request: PaymentRequest, facts: Facts) -> Decision:
+    """Ask the rules; of a payment that was held, ask those of the person, who has answered, no more."""
+    if request.held is None:
+        return ask_rules(facts)
+    if request.held.refusal is not None:
+        return Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(request.held.refusal))
+    return ask_rules(facts, rules_for_approved(facts.more))
+
+
+def _explain_end(request: PaymentRequest, decision: Decision, facts: Facts, known: Known) -> dict[str, Any]:
+    """Explain why a payment that was held is refused; raise if it can only not be signed now."""
+    if decision.rule is SIGNER_RULE:
+        raise PolicySignerUnavailable(decision.explanation.message)
+    return explain_refusal(decision, facts, find_moments(request, known))
+
+
+def approve_or_refuse(decision: Decision, prepare: Callable[[], P]) -> tuple[Decision, P | None]:
+    """Prepare what all rules have let pass; what cannot be prepared is refused by `SIGNER_RULE`.
 
     Returns None instead of what was prepared, unless the payment is approved.
     """
-    decision = ask_rules(facts)
     if not decision.is_approved:
         return decision, None
     try:
@@ -86,9 +113,19 @@ def find_moments(request: PaymentRequest, known: Known) -> FindMoment:
         Measure.PAYEE_SPENT: known.payee_counted and known.payee_counted.spent,
     }
 
-    def find(wait: Wait) -> datetime:
+    held = known.held or NOTHING_HELD
+    held_of = {
+        Measure.SPENT: held.amount,
+        Measure.PAYMENTS: held.payments,
+        Measure.PAYEE_SPENT: held.to_payee,
+    }
+
+    def find(wait: Wait) -> datetime | None:
+        if (room := wait.most_spent - held_of[wait.measure]) < 0:
+            return None  # first a person has to answer
+        fits = replace(wait, most_spent=room)
         return find_fitting_moment(
-            request.agent_id, request.service, total[wait.measure] or Decimal(0), known.decided_at, wait
+            request.agent_id, request.service, total[wait.measure] or Decimal(0), known.decided_at, fits
         )
 
     return find

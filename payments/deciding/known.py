@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
-from payments.deciding.counted import CountedRecord, PayeeCountedRecord
+from payments.deciding.counted import CountedRecord, HeldRecord, PayeeCountedRecord
 from policy.more_limits import MoreLimits, read_more
 
 
@@ -118,7 +118,8 @@ class Known:
     as it is, then if one more of its requests in the batch was refused, two, and so on. `relayer_in_need`: if no
     relayer has the gas money for another payment, the address of one of them. `relayer_room`: how many payments the
     relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted` and
-    `ledger_payee_counted` return it; None: there are none, or nothing counts payments. `key_hash` is the idempotency
+    `ledger_payee_counted` return it; None: there are none, or nothing counts payments. `held`: what waits for a
+    person's approval apart from this payment; it is in none of the other figures. None: nothing. `key_hash` is the idempotency
     key's id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
@@ -129,6 +130,7 @@ class Known:
     spent_this_week: Decimal
     counted: CountedRecord | None
     payee_counted: PayeeCountedRecord | None
+    held: HeldRecord | None
     refused_entry_id: str | None
     refusing_since: list[datetime | None]
     is_signing: bool
@@ -147,7 +149,8 @@ class Known:
 # What the SQL function returns, in the order of `make_known`: values, and rows of tables with their records.
 VALUES = (
     "decided_at", "clock_at", "clock_repairs", "spent_today", "spent_this_week", "counted", "payee_counted",
-    "refused_entry_id", "refusing_since", "is_signing", "key_hash", "is_key_used", "relayer_in_need", "relayer_room",
+    "held", "refused_entry_id", "refusing_since", "is_signing", "key_hash", "is_key_used", "relayer_in_need",
+    "relayer_room",
 )  # fmt: skip
 RECORDS: dict[str, type[Any]] = {
     "agent": AgentRecord,
@@ -157,7 +160,7 @@ RECORDS: dict[str, type[Any]] = {
     "relayer": RelayerRecord,
     "chain": ChainRecord,
 }
-_COUNTED: dict[str, type[Any]] = {"counted": CountedRecord, "payee_counted": PayeeCountedRecord}
+_COUNTED: dict[str, type[Any]] = {"counted": CountedRecord, "payee_counted": PayeeCountedRecord, "held": HeldRecord}
 _FIELDS = {name: [one.name for one in fields(record)] for name, record in RECORDS.items()}
 COLUMNS = (*VALUES, *(f"({name}).{field}" for name, names in _FIELDS.items() for field in names))
 

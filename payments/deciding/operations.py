@@ -21,7 +21,7 @@ from foundation.kernel.errors import IdempotencyConflict, PolicySignerUnavailabl
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
 from foundation.telemetry.traces import Spans
-from ledger.models import LogEntry
+from ledger.models import LogEntry, Result
 from payments.deciding.answers import refusal
 from payments.deciding.entries import make_entries
 from payments.deciding.judging import check_clocks
@@ -35,7 +35,7 @@ from payments.lifecycle import SettlementState
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval; `is_replay`: it was decided earlier, for the same key."""
+    """An approval, or that a person has to approve it first; `is_replay`: it was decided earlier, for the same key."""
 
     entry: LogEntry
     is_replay: bool
@@ -55,11 +55,14 @@ def request_payment(request: PaymentRequest, environment: Environment) -> Approv
 def conclude(request: PaymentRequest, outcome: Outcome, *, now: datetime | None = None) -> Approval:
     """Return the approval that a batch has decided for a request, or raise the refusal; `now` replaces the clock.
 
+    Of a payment that was held for a person's approval, it is what has ended that since.
+
     Raises:
         AnotherCaller: nothing was decided; see `PaymentRequest.caller`.
         AgentNotFound: nothing is logged.
         IdempotencyConflict: the key is known with another payload; nothing is logged.
         AgentPaused, ServiceNotApproved, InvalidRequest (asset, minimum), BudgetExceeded: blocked by policy, and logged.
+        ApprovalDeclined: a person had to approve it, and did not.
         PolicySignerUnavailable: the request could not be evaluated, co-signed or prepared. Logged without its key, so
             that the same key is evaluated again; not logged if the agent could not be locked in time, if clocks
             disagree, or if the same 503 to the same request is in the log already.
@@ -76,6 +79,13 @@ def conclude(request: PaymentRequest, outcome: Outcome, *, now: datetime | None 
     if entry.payment_id is None:
         raise refusal(entry, replayed_at=(now or utc_now()) if is_replay else None)
     return Approval(entry, is_replay)
+
+
+def follow(entry: LogEntry) -> LogEntry:
+    """Return the decision that has ended a hold, if this one began it; else itself."""
+    if entry.result != Result.HELD:
+        return entry
+    return LogEntry.objects.filter(hold_ended__entry=entry).first() or entry
 
 
 def decide_together(
@@ -168,4 +178,4 @@ def _read_earlier(request: PaymentRequest, earlier: EarlierDecision) -> LogEntry
     entry = earlier.entry or LogEntry.objects.get(pk=earlier.entry_id)
     if bytes(entry.fingerprint or b"") != request.fingerprint:
         raise IdempotencyConflict
-    return entry
+    return follow(entry)

@@ -86,7 +86,7 @@ def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_i
     relayer = _require_relayer(known, payee)
     if known.key_hash is None or known.is_key_used:
         raise ChainUnavailable("The service's chain has used up this Idempotency-Key without our knowledge.")
-    payment_id = new_id("pay", at)
+    payment_id = new_id("pay", at) if request.held is None else request.held.payment_id
     escrow_id = adapter.preparer.escrow_id(payment_id, known.key_hash)
     order = Order(escrow_id, request.asset, request.amount, payee.address)
     fresh_payee = if_fresh(known.payee_state, at=at, max_age=max_age)

@@ -30,7 +30,7 @@ _FIRST = (
 )  # fmt: skip
 _SELECTED = ", ".join([*_FIRST, *COLUMNS])
 _place = itemgetter(0)
-_LOCK_AND_READ = f"SELECT {_SELECTED} FROM payments_lock_and_read_9(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s)"  # noqa: S608 - our own names
+_LOCK_AND_READ = f"SELECT {_SELECTED} FROM payments_lock_and_read_10(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
 
@@ -101,6 +101,7 @@ def _asked(requests: Sequence[PaymentRequest]) -> list[list[Any]]:
         [request.service for request in requests],
         [request_digest(request.idempotency_key, request.fingerprint) for request in requests],
         [request.caller.unverified if request.caller else None for request in requests],
+        [request.held.payment_id if request.held else None for request in requests],
     ]
 
 

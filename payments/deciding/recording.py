@@ -12,10 +12,10 @@ from psycopg.errors import UniqueViolation
 from chains.port import SignedAuthorization
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared
-from ledger.models import LogEntry
+from ledger.models import Hold, LogEntry
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import Carrier, Prepared
-from payments.deciding.running import Decided
+from payments.deciding.running import Decided, NewHold
 from payments.deciding.signed_settlements import leg_rows, settlement_row
 from payments.lifecycle import PaymentStatus
 
@@ -26,6 +26,8 @@ _ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields
 
 def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
     """Write the entries of a batch, for each approval the payment, its movement and its event, and their transactions.
+
+    What is held for a person's approval, and what was, takes another round trip.
 
     Raises:
         PolicySignerUnavailable: a nonce is taken. The database transaction is broken, so nothing is logged.
@@ -50,6 +52,31 @@ def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
             # The relayer's next nonce was set back: the watcher repairs that.
             raise PolicySignerUnavailable from error
         raise
+    _record_holds(decided)
+
+
+def _record_holds(decided: Sequence[Decided]) -> None:
+    """Write what a batch holds, and end what was held and is decided now."""
+    if new := [_hold_of(one, one.judged.hold) for one in decided if one.judged.hold is not None]:
+        Hold.objects.bulk_create(new)
+    for one in decided:
+        if (held := one.judged.request.held) is not None:
+            Hold.objects.filter(pk=held.payment_id).update(ended_at=one.entry.created_at, final_entry=one.entry.id)
+
+
+def _hold_of(decided: Decided, hold: NewHold) -> Hold:
+    request, entry = decided.judged.request, decided.entry
+    return Hold(
+        id=hold.payment_id,
+        agent_id=entry.agent_id,
+        entry_id=entry.id,
+        service=entry.service,
+        amount=request.amount,
+        api_key=request.asked_with,
+        demand_json=None if request.demand is None else json.dumps(request.demand.requirements),
+        created_at=entry.created_at,
+        expires_at=hold.expires_at,
+    )
 
 
 def _entry_row(entry: LogEntry) -> dict[str, Any]:
@@ -89,10 +116,15 @@ def _payment_row(decided: Decided, prepared: Prepared) -> dict[str, Any]:
         "recipient": prepared.payee.address,
         "escrow_id": prepared.escrow_id,
         "status": PaymentStatus.APPROVED,
-        "created_at": entry.created_at,
+        **_moments(decided),
         "failure_reason": "",
         **_authorization_columns(prepared.authorization),
     }
+
+
+def _moments(decided: Decided) -> dict[str, datetime]:
+    held, at = decided.judged.request.held, decided.entry.created_at
+    return {"created_at": at} if held is None else {"created_at": held.asked_at, "approved_at": at}
 
 
 def _authorization_columns(authorization: SignedAuthorization | None) -> dict[str, Any]:

@@ -25,9 +25,34 @@ class Demand:
     terms: AuthorizationTerms
     requirements: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, requirements: Mapping[str, Any]) -> "Demand":
+        """Read requirements whose form was checked when they were sent."""
+        extra = requirements["extra"]
+        timeout_s = requirements["maxTimeoutSeconds"]
+        terms = AuthorizationTerms(requirements["asset"], extra["name"], extra["version"], timeout_s)
+        return cls(requirements["network"], requirements["payTo"], terms, requirements)
+
     def is_of(self, chain: str, address: str) -> bool:
         """Tell whether the money is wanted at this address, which is one of an EVM chain."""
         return (self.network, self.pay_to.lower()) == (chain, address.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPayment:
+    """A payment that was held for a person's approval, and is decided now.
+
+    `payment_id` and `entry_id` are its own and that of the decision to hold it, `asked_at` is when that was made.
+    `refusal` says in a sentence why it is refused whatever the rules say; None: a person has approved it. `answered_by`
+    is that person, with the reason; both are empty if nobody has answered.
+    """
+
+    payment_id: str
+    entry_id: str
+    asked_at: datetime
+    answered_by: str
+    answer_reason: str
+    refusal: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +61,8 @@ class PaymentRequest:
 
     `idempotency_key` is empty if the request is only evaluated. `fingerprint` is the SHA-256 of the whole body as it
     was sent, including unknown members. `caller` is who asks, if the decision is to verify that. `ids` are those that
-    lines about it carry. `demand` is None if we submit the payment.
+    lines about it carry. `demand` is None if we submit the payment. `held` is None if it is asked for
+    now. `asked_with` is the id of the API key.
     """
 
     agent_id: str
@@ -51,6 +77,8 @@ class PaymentRequest:
     caller: Caller | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
     demand: Demand | None = None
+    held: HeldPayment | None = None
+    asked_with: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.models import LogEntry
+from payments.deciding.counted import NOTHING_HELD
 from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import PaymentRequest, Prepared
 from payments.deciding.signing import Unsigned
-from policy.rules import SIGNER_RULE, Decision
+from policy.rule import Decision
+from policy.rules import SIGNER_RULE
 
 
 class DecideAgain(Exception):
@@ -19,10 +21,19 @@ class DecideAgain(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class NewHold:
+    """A payment that is held for a person's approval until it expires."""
+
+    payment_id: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """A request by the facts: what is decided, and what its log entry explains.
 
-    `known` are the facts after the earlier requests of the batch. `prepared`: None unless it is approved.
+    `known` are the facts after the earlier requests of the batch. `prepared`: None unless it is approved. `hold`: None
+    unless it is held.
     """
 
     request: PaymentRequest
@@ -30,6 +41,14 @@ class Judged:
     decision: Decision
     explanation: dict[str, Any]
     prepared: Prepared | None
+    hold: NewHold | None = None
+
+    @property
+    def payment_id(self) -> str | None:
+        """The id of the payment that it is, or may become."""
+        if self.prepared is not None:
+            return self.prepared.payment_id
+        return None if self.hold is None else self.hold.payment_id
 
     @property
     def paid(self) -> Decimal:
@@ -108,7 +127,7 @@ class RunningBatch:
 
     def refusing_since(self, agent_id: str, known: Known) -> datetime | None:
         """Return the moment since which the agent has had the highest allowed number of refusals in a minute."""
-        here = sum(not one.decision.is_approved for one in self._of_agent.get(agent_id, ()))
+        here = sum(one.decision.is_refused for one in self._of_agent.get(agent_id, ()))
         return known.refusing_since[here]
 
     def advance(self, request: PaymentRequest, known: Known) -> Known:
@@ -131,7 +150,17 @@ class RunningBatch:
         agent = replace(known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid)
         spent_today, spent_this_week = known.spent_today + paid, known.spent_this_week + paid
         known = replace(known, agent=agent, spent_today=spent_today, spent_this_week=spent_this_week)
+        if held := [one.request for one in before if one.hold]:
+            known = _hold_on(request, known, held)
         return known if known.counted is None else _count_on(request, known, [one for one in before if one.prepared])
+
+
+def _hold_on(request: PaymentRequest, known: Known, held: Sequence[PaymentRequest]) -> Known:
+    """Count what is held of the agent for a later request."""
+    to_payee = [one.amount for one in held if one.service == request.service]
+    amount = sum((one.amount for one in held), Decimal(0))
+    more = (known.held or NOTHING_HELD).after(amount, len(held), sum(to_payee, Decimal(0)), len(to_payee))
+    return replace(known, held=more)
 
 
 def _count_on(request: PaymentRequest, known: Known, paid: Sequence[Judged]) -> Known:

@@ -32,7 +32,10 @@ FAILED = Kind(
 
 def find_unsettled_payments() -> Iterator[Finding]:
     """Find the payments that were approved a while ago and are neither settled nor failed."""
-    early = Payment.objects.filter(status=PaymentStatus.APPROVED, id__lt=first_id("pay", utc_now() - UNSETTLED_AFTER))
+    since = utc_now() - UNSETTLED_AFTER
+    early = Payment.objects.filter(status=PaymentStatus.APPROVED, id__lt=first_id("pay", since)).exclude(
+        approved_at__gt=since
+    )
     late = f"unsettled for more than {round(UNSETTLED_AFTER.total_seconds() / 60)} minutes"
     if rows := _sum_up(early, "created_at"):
         what = f"{numbered(_count(rows), 'payment is', 'payments are')} {late}"

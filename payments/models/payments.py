@@ -1,5 +1,7 @@
 """Payments."""
 
+from datetime import datetime
+
 from django.db import models
 from django.db.models import Q
 
@@ -28,6 +30,7 @@ class Payment(models.Model):
     escrow_id = models.CharField(max_length=66, db_collation="C", help_text="What its chain knows it by.")
     status = models.CharField(max_length=8, choices=[(status.value, status.value) for status in PaymentStatus])
     created_at = models.DateTimeField()
+    approved_at = models.DateTimeField(null=True, help_text="Null: when it was created. Else a person did so.")
     settled_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     failure_reason = models.CharField(max_length=500, blank=True)
@@ -65,3 +68,8 @@ class Payment(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def decided_at(self) -> datetime:
+        """When it was approved: its id and `created_at` are of the moment at which it was asked for."""
+        return self.approved_at or self.created_at

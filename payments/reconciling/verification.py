@@ -25,6 +25,7 @@ from ledger.tallies import find_wrong_tallies
 from payments.deciding.authorized import authorized_as, find_authorized
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
+from payments.holding.evidence import find_wrong_holds, key_of
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
 from policy.models import Agent, PolicyRevision
@@ -78,6 +79,7 @@ def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
         progress.entries += 1
         progress.last_id, progress.last_hash, progress.last_at = entry.id, entry.hash, entry.created_at
     problems = [*_head_problems(agent, progress), *_balance_problems(agent), *_deposit_problems(agent)]
+    problems += find_wrong_holds(agent)
     problems += [*find_wrong_repairs(agent), *find_wrong_tallies(agent)]
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
@@ -105,13 +107,13 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     """Yield how a payment differs from the entry that approved it; `salt` is the installation's."""
     if entry.result != Result.APPROVED:
         if payment is not None:
-            yield f"The entry is blocked and has the payment {payment.id}."
+            yield f"The entry is {entry.result} and has the payment {payment.id}."
         return
     if payment is None:
         yield "The entry is approved and has no payment."
         return
     in_entry = (entry.payment_id, entry.agent_id, entry.service, _amount(entry), entry.asset, entry.created_at)
-    in_payment = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.created_at)
+    in_payment = (payment.id, payment.agent_id, payment.service_id, payment.amount, payment.asset, payment.decided_at)
     if in_entry != in_payment:
         yield f"The payment {payment.id} is not what the entry says."
     explanation = read_explanation(entry)
@@ -120,7 +122,7 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
     if policy is None or not is_judged_by(entry, policy):
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
-    hashed = key_hash(salt, entry.agent_id, entry.idempotency_key or "")
+    hashed = key_hash(salt, entry.agent_id, key_of(entry))
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
         yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."
     yield from _chain_problems(entry, payment, explanation)

@@ -47,7 +47,7 @@ WORTH_RENEWING = timedelta(hours=1)
 def is_worth_renewing(payment: Payment) -> bool:
     """Return whether a payment is young enough to be signed again."""
     # A payment that a wrong clock dated far ahead must not count as young until then.
-    return abs(utc_now() - payment.created_at) < WORTH_RENEWING
+    return abs(utc_now() - payment.decided_at) < WORTH_RENEWING
 
 
 def end_or_renew(failure: StateChange, adapter: ChainAdapter, *, renews: bool) -> int:

@@ -115,7 +115,7 @@ def fail(payment: Payment, *, reason: str, now: datetime | None = None) -> int:
             by="settlement",
             reason=reason,
             payment_id=payment.pk,
-            spent_at=payment.created_at,
+            spent_at=payment.decided_at,
             now=now,
         )
         # One that its payee was to take has no transaction.

@@ -39,7 +39,8 @@ class UnpaidPayment:
 def is_to_be_resolved(finality: Finality) -> Q:
     """Select those of which something can be made by now."""
     is_to_be_given_back = Q(deadline__lt=finality.time_by_all)
-    is_young = Q(is_abandoned=False, created_at__gt=utc_now() - WORTH_RENEWING)
+    since = utc_now() - WORTH_RENEWING
+    is_young = Q(Q(created_at__gt=since) | Q(approved_at__gt=since), is_abandoned=False)
     is_to_be_signed = is_young & (Q(deadline__lt=finality.time) | Q(is_skipped=True))
     return is_to_be_given_back | is_to_be_signed | Q(is_abandoned=True, is_void_tried=False)
 

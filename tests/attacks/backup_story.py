@@ -16,8 +16,8 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import ContractError
 from foundation.kernel.money import format_amount
 from ledger.operations import fund_agent
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
+from payments.environment import payment_environment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from policy.limits import Limits

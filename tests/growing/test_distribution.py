@@ -15,7 +15,9 @@ from tests.growing.statements import Use, uses_in
 _PAGE = "docs/operate/growing.md"
 _APPS = ("policy", "services", "ledger", "payments")
 # What a payment runs, its triggers included.
-_MONEY_PATH = ("payments/deciding/sql/*.sql", "ledger/sql/windows.sql", "ledger/sql/tallies.sql", "services/sql/deliveries.sql")
+_MONEY_PATH = (
+    "payments/deciding/sql/*.sql", "ledger/sql/windows.sql", "ledger/sql/tallies.sql", "services/sql/deliveries.sql",
+)  # fmt: skip
 
 
 def rows_of(heading: str) -> list[list[str]]:

@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 
 from foundation.kernel.assets import Asset
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
+from payments.environment import payment_environment
 from payments.models import Payment, Relayer
 from policy.models import Agent
 from tests.support.closing_payee import Payee

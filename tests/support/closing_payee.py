@@ -21,8 +21,8 @@ from spl.token.models import BurnParams, CloseAccountParams
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import ServiceNotPayable
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
+from payments.environment import payment_environment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
 from tests.support.factories import make_agent, make_service

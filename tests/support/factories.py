@@ -13,9 +13,9 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from ledger.operations import fund_agent
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
 from payments.deciding.requests import PaymentRequest
+from payments.environment import payment_environment
 from payments.models import ChainState
 from policy.key_operations import create_api_key
 from policy.limits import Limits

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
-from payments.api.views import payment_environment
 from payments.deciding.operations import decide_together
 from payments.deciding.requests import Environment, PaymentRequest
+from payments.environment import payment_environment
 from payments.models import Payment
 from services.models import Service
 from tests.support.factories import make_agent, seen_by

@@ -27,6 +27,10 @@ END $$;
 -- that is null, the requests that need it come back as `is_busy`, without any facts; so do those on a chain of which somebody
 -- else holds all relayers.
 --
+-- `p_held` has for each request the id of the payment if that was held until now, for a person's approval; null otherwise. It is decided anew
+-- then, whatever its key says. `held` is what the agent has held apart from that: the amount and the number of payments, and of those
+-- to the same payee. Null: nothing.
+--
 -- Without `p_locks` it reads the same facts, locks nothing and waits for nobody: for an evaluation, after which nothing is
 -- recorded.
 --
@@ -34,12 +38,13 @@ END $$;
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
-CREATE OR REPLACE FUNCTION payments_lock_and_read_9(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_10(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
-    p_callers bytea[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
+    p_callers bytea[], p_held text[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
     OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric, OUT counted numeric[], OUT payee_counted numeric[],
+    OUT held numeric[],
     OUT refused_entry_id text, OUT refusing_since timestamptz[],
     OUT is_signing boolean, OUT key_hash bytea, OUT is_key_used boolean, OUT relayer_in_need text, OUT relayer_room int,
     OUT agent policy_agent, OUT policy policy_policyrevision,
@@ -101,10 +106,10 @@ BEGIN
                          WHERE p.agent_id = l.id AND p.number = (agent).policy_revision LIMIT 1) ruled
     ), asked AS MATERIALIZED (
         SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
-               (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key
+               (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key AND q.held_id IS NULL
                ) AS earlier_entry_id
-          FROM unnest(p_agents, p_keys, p_services, p_digests, p_callers)
-               WITH ORDINALITY AS q(agent_id, key, service, digest, caller, place)
+          FROM unnest(p_agents, p_keys, p_services, p_digests, p_callers, p_held)
+               WITH ORDINALITY AS q(agent_id, key, service, digest, caller, held_id, place)
           LEFT JOIN agents g ON (g.agent).id = q.agent_id
     ), judged AS MATERIALIZED (
         SELECT a.*,
@@ -133,6 +138,10 @@ BEGIN
            a.is_busy OR COALESCE(r.is_held, false), a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week, a.counted,
            CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent_id, a.service, a.decided_at, a.policy) END,
+           (SELECT ARRAY[sum(h.amount), count(*), COALESCE(sum(h.amount) FILTER (WHERE h.service = a.service), 0),
+                         count(*) FILTER (WHERE h.service = a.service)]
+              FROM ledger_hold h
+             WHERE h.agent_id = a.agent_id AND h.ended_at IS NULL AND h.id IS DISTINCT FROM a.held_id HAVING count(*) > 0),
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e
              WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at

@@ -28,8 +28,8 @@ from payments.settling.broadcast_notifier import broadcast_notifier
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
 from policy.objections import DAY, WEEK
-from policy.rule import Explanation
-from policy.rules import SIGNER_RULE, Decision, ask_rules
+from policy.rule import Decision, Explanation
+from policy.rules import SIGNER_RULE, ask_rules
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent
 from tests.benchmarks.plain.preparing import Prepared, prepare

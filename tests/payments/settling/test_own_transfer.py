@@ -9,8 +9,8 @@ from django.conf import settings
 
 from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
-from payments.api.views import payment_environment
 from payments.deciding.operations import decide_together
+from payments.environment import payment_environment
 from payments.models import Payment
 from services.models import WebhookEvent
 from tests.documents.pages import blocks_of

@@ -15,8 +15,8 @@ from eth_account import Account
 
 from chains.port import ChainUnavailable, NonceState, RelayerState
 from foundation.kernel.errors import PolicySignerUnavailable
-from payments.api.views import payment_environment
 from payments.deciding.operations import request_payment
+from payments.environment import payment_environment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.settling.nonces import assign_nonce

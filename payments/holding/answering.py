@@ -1,0 +1,38 @@
+"""What a person says to a payment that waits for approval: once, while it waits."""
+
+from django.db import transaction
+
+from foundation.kernel.blanks import is_blank
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
+from ledger.models import Hold, HoldAnswer
+
+MAX_REASON_LENGTH = 500
+
+
+def answer_hold(payment_id: str, answer: HoldAnswer, *, by: str, reason: str) -> Hold:
+    """Approve or decline a payment that waits for it; within a second a worker decides it, and signs what is approved.
+
+    Raises:
+        OperationRefused: no such payment, it waits no more, somebody has answered already, or no author or reason.
+    """
+    if is_blank(by) or is_blank(reason):
+        raise OperationRefused("Give a reason.")
+    if len(reason) > MAX_REASON_LENGTH:
+        raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
+    with transaction.atomic():
+        hold = _lock_waiting(payment_id)
+        hold.answer, hold.answered_by, hold.answer_reason, hold.answered_at = answer, by, reason, utc_now()
+        hold.save(update_fields=["answer", "answered_by", "answer_reason", "answered_at"])
+    return hold
+
+
+def _lock_waiting(payment_id: str) -> Hold:
+    hold = Hold.objects.select_for_update().filter(pk=payment_id).first()
+    if hold is None:
+        raise OperationRefused(f"No payment {payment_id} waits for approval.")
+    if hold.answer:
+        raise OperationRefused(f"{hold.answered_by} has {HoldAnswer(hold.answer).label} this payment already.")
+    if hold.ended_at is not None or hold.is_expired(utc_now()):
+        raise OperationRefused(f"The payment {payment_id} does not wait for approval any more.")
+    return hold

@@ -1,0 +1,123 @@
+"""End what waits for a person's approval: once they have answered, it has expired, or it may not be paid any more.
+
+What was approved is judged again, by the policy and the facts of this moment, in one transaction with the end of its
+hold: it counts as held until then, and as paid from then on. Rows are the queue; whoever comes second finds it ended.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.db import transaction
+from django.db.models import Q
+
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
+from foundation.telemetry.context import working_on
+from ledger.models import Hold, HoldAnswer, LogEntry
+from payments.deciding.operations import decide_together
+from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong
+from payments.deciding.requests import Demand, Environment, HeldPayment, PaymentRequest
+from policy.models import Agent, AgentStatus, ApiKey
+from policy.operations import lock_agent
+
+log = logging.getLogger(__name__)
+
+_HOUR = timedelta(hours=1)
+
+
+def finish_holds(environment: Environment) -> int:
+    """End what can be ended; returns how many payments were decided."""
+    now = environment.now or utc_now()
+    return sum(_finish_safely(payment_id, environment) for payment_id in _find_ended(now))
+
+
+def finish_hold(payment_id: str, environment: Environment) -> LogEntry | None:
+    """Decide a payment that was held, if it waits for nobody any more; None: it does, or it was decided before.
+
+    Raises:
+        PolicySignerUnavailable: it was approved and cannot be signed now; nothing has changed.
+    """
+    now = environment.now or utc_now()
+    try:
+        return _finish(payment_id, environment, now)
+    except PolicySignerUnavailable:
+        hold = Hold.objects.get(pk=payment_id)
+        if not hold.is_expired(now):
+            raise
+        return _finish(payment_id, environment, now, "It was approved, but could not be signed before it expired.")
+
+
+def _find_ended(now: datetime) -> list[str]:
+    revoked = ApiKey.objects.filter(revoked_at__isnull=False).values("pk")
+    is_over = ~Q(answer="") | Q(expires_at__lte=now) | ~Q(agent__status=AgentStatus.ACTIVE) | Q(api_key__in=revoked)
+    found = Hold.objects.filter(is_over, ended_at=None).order_by("id")
+    return list(found.values_list("pk", flat=True))
+
+
+def _finish_safely(payment_id: str, environment: Environment) -> bool:
+    """Finish one of many: what keeps it does not keep the others."""
+    try:
+        with working_on(paymentId=payment_id):
+            return finish_hold(payment_id, environment) is not None
+    except (PolicySignerUnavailable, HeldTooLong) as error:
+        log_once_a_minute(log, logging.WARNING, "%s will be decided later: %s", payment_id, error, about=payment_id)
+    except Exception:
+        log.exception("%s could not be decided", payment_id)
+    return False
+
+
+def _finish(payment_id: str, environment: Environment, now: datetime, refusal: str = "") -> LogEntry | None:
+    agent_id = Hold.objects.values_list("agent_id", flat=True).get(pk=payment_id)
+    with transaction.atomic():
+        agent = lock_agent(agent_id)
+        hold = Hold.objects.select_for_update().select_related("entry").get(pk=payment_id)
+        if hold.ended_at is not None:
+            return None
+        reasons = [refusal] if refusal else [*_find_refusals(hold, agent, now)]
+        if not reasons and hold.answer != HoldAnswer.APPROVE:
+            return None
+        request = _request_of(hold, reasons[0] if reasons else None)
+        # Nobody is woken for what is not committed yet.
+        later = replace(environment, wake=lambda chain: transaction.on_commit(partial(environment.wake, chain)))
+        (outcome,) = decide_together([request], later, wait_s=LONGEST_WAIT_S)
+        if isinstance(outcome, LogEntry):
+            return outcome
+        raise outcome if isinstance(outcome, Exception) else TypeError(f"{outcome} is no outcome of a hold.")
+
+
+def _find_refusals(hold: Hold, agent: Agent, now: datetime) -> Iterator[str]:
+    """Yield why it is refused before any rule is asked."""
+    if ApiKey.objects.filter(pk=hold.api_key, revoked_at__isnull=False).exists():
+        yield "The API key that asked for this payment was revoked while it waited for approval."
+    if hold.answer == HoldAnswer.DECLINE:
+        yield f"A person has declined this payment: {hold.answer_reason}"
+    elif not hold.answer and agent.status != AgentStatus.ACTIVE:
+        yield "The agent was paused while this payment waited for approval."
+    elif not hold.answer and hold.is_expired(now):
+        hours = round((hold.expires_at - hold.created_at) / _HOUR)
+        yield f"Nobody has approved this payment within {hours} {'hour' if hours == 1 else 'hours'}."
+
+
+def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
+    """Make the request again, as it was asked for."""
+    entry = hold.entry
+    return PaymentRequest(
+        agent_id=hold.agent_id,
+        service=hold.service,
+        amount=hold.amount,
+        amount_text=entry.amount,
+        asset=Asset(entry.asset),
+        reason=entry.reason,
+        metadata_json=entry.metadata_json,
+        idempotency_key=entry.idempotency_key or "",
+        fingerprint=bytes(entry.fingerprint or b""),
+        demand=None if hold.demand_json is None else Demand.of(json.loads(hold.demand_json)),
+        held=HeldPayment(hold.id, entry.id, hold.created_at, hold.answered_by, hold.answer_reason, refusal),
+        asked_with=hold.api_key,
+    )

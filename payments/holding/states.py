@@ -1,0 +1,92 @@
+"""Read how payments fare that wait, or waited, for a person's approval."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from django.db.models import F, Q, QuerySet
+
+from ledger.models import Hold, LogEntry, Result
+from payments.payment_states import PaymentFilters
+
+
+class HeldStatus(StrEnum):
+    """What a payment is that is not approved: a person has to approve it, has declined it, or has let it expire."""
+
+    PENDING_APPROVAL = "pending_approval"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldState:
+    """A payment that waits for a person's approval, or was refused after that; `end` is the decision of then."""
+
+    hold: Hold
+    entry: LogEntry
+    end: LogEntry | None
+
+    @property
+    def id(self) -> str:
+        return self.hold.id
+
+    @property
+    def status(self) -> HeldStatus:
+        if self.end is None:
+            return HeldStatus.PENDING_APPROVAL
+        is_expired = not self.hold.answer and self.hold.is_expired(self.end.created_at)
+        return HeldStatus.EXPIRED if is_expired else HeldStatus.DECLINED
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return None if self.end is None else self.end.created_at
+
+
+# What is not a payment, or not yet. One that was approved is a payment like any other.
+_UNAPPROVED = ~Q(final_entry__result=Result.APPROVED)
+
+
+def has_ended(payment_id: str) -> bool:
+    """Tell whether a payment waits for nobody's approval any more."""
+    return not Hold.objects.filter(pk=payment_id, ended_at=None).exists()
+
+
+def find_held(payment_id: str) -> HeldState | None:
+    """Find a payment that waits for approval, or was refused after that."""
+    hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
+    return None if hold is None else _state(hold)
+
+
+def read_held_page(filters: PaymentFilters, *, before_id: str | None, size: int) -> list[HeldState]:
+    """Read up to `size` of them that fit, newest first, older than the payment `before_id`."""
+    wanted = {
+        "agent_id": filters.agent_id,
+        "service": filters.service_id,
+        "amount": filters.amount,
+        "created_at__gte": filters.since,
+        "id__lt": before_id,
+        "entry__idempotency_key": filters.idempotency_key,
+    }
+    holds = _read(Hold.objects.filter(_of_status(filters.status)))
+    found = holds.filter(**{name: value for name, value in wanted.items() if value is not None}).order_by("-id")
+    return [_state(hold) for hold in found[:size]]
+
+
+def _of_status(status: str | None) -> Q:
+    is_refused = Q(ended_at__isnull=False) & _UNAPPROVED
+    is_expired = Q(answer="", ended_at__gte=F("expires_at"))
+    by_status: dict[str | None, Q] = {
+        None: Q(ended_at=None) | is_refused,
+        HeldStatus.PENDING_APPROVAL: Q(ended_at=None),
+        HeldStatus.EXPIRED: is_refused & is_expired,
+        HeldStatus.DECLINED: is_refused & ~is_expired,
+    }
+    return by_status.get(status, Q(pk__in=()))
+
+
+def _read(holds: QuerySet[Hold]) -> QuerySet[Hold]:
+    return holds.select_related("entry", "final_entry")
+
+
+def _state(hold: Hold) -> HeldState:
+    return HeldState(hold, hold.entry, hold.final_entry)
