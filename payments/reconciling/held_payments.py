@@ -25,7 +25,7 @@ def find_wrong_holds(agent: Agent) -> Iterator[str]:
     """Yield what is wrong with an agent's payments that waited for approval: held once and ended once, as logged."""
     log = LogEntry.objects.filter(agent=agent)
     held = {entry.id: entry for entry in in_batches(log.filter(result=Result.HELD), "id")}
-    ends = {}
+    ends: dict[str, LogEntry] = {}
     for entry in in_batches(log.filter(explanation_json__contains='"heldBy"'), "id"):
         begun = read_explanation(entry).get("heldBy")
         if begun in ends:
