@@ -75,11 +75,6 @@ class MoreLimits:
         return any(getattr(self, name) is not None for name in TALLIED)
 
     @property
-    def asks_a_person(self) -> bool:
-        """Tell whether there are payments that a person has to approve."""
-        return (self.approval_above, self.approval_above_day, self.approval_for_first) != (None, None, None)
-
-    @property
     def time_to_approve(self) -> timedelta:
         """For how long a payment waits for a person's approval."""
         return timedelta(hours=self.approval_hours or HOURS_TO_APPROVE)
