@@ -6,8 +6,7 @@ from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from ledger.models import Hold, HoldAnswer
-
-MAX_REASON_LENGTH = 500
+from staff.audit import MAX_REASON_LENGTH, record
 
 
 def answer_hold(payment_id: str, answer: HoldAnswer, *, by: str, reason: str) -> Hold:
@@ -24,7 +23,22 @@ def answer_hold(payment_id: str, answer: HoldAnswer, *, by: str, reason: str) ->
         hold = _lock_waiting(payment_id)
         hold.answer, hold.answered_by, hold.answer_reason, hold.answered_at = answer, by, reason, utc_now()
         hold.save(update_fields=["answer", "answered_by", "answer_reason", "answered_at"])
+        _record(hold)
     return hold
+
+
+def _record(hold: Hold) -> None:
+    what = {"agentId": hold.agent_id, "service": hold.service, "amount": hold.amount, "asset": hold.entry.asset}
+    record(
+        hold.audited_as,
+        subject_type="payment",
+        subject=hold.id,
+        by=hold.answered_by,
+        reason=hold.answer_reason,
+        before={"status": "pending_approval"},
+        after={"status": HoldAnswer(hold.answer).label, **what},
+        now=hold.answered_at,
+    )
 
 
 def _lock_waiting(payment_id: str) -> Hold:
