@@ -45,7 +45,9 @@ def withdraw_funds(
 ) -> BalanceMovement:
     """Deduct a withdrawal on a chain (CAIP-2) from an agent's balance. It moves no tokens.
 
-    What is held for a person's approval is not withdrawn, unless the tokens have left already (`has_left`). `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`). If it is given and there
+    What is held for a person's approval is not withdrawn, unless the tokens have left already (`has_left`).
+
+    `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`). If it is given and there
     is a newer one, nothing is booked: a form that is sent twice is booked once.
 
     Raises:
