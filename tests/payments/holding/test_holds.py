@@ -1,4 +1,4 @@
-"""Payments that wait for a person: held by a rule, counted at once, and decided once more when somebody has answered."""
+"""Payments that wait for a person: held by a rule, counted at once, and decided once more when they have answered."""
 
 from datetime import timedelta
 from decimal import Decimal
