@@ -43,7 +43,7 @@ def facts_of(
         asset=request.asset,
         agent_is_active=agent.status == "active",
         agent_asset=agent.asset,
-        balance=agent.balance - held.amount,
+        balance=max(agent.balance - held.amount, _NOTHING),
         limits=known.policy,
         spent_today=known.spent_today + held.amount,
         spent_this_week=known.spent_this_week + held.amount,
