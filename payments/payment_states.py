@@ -13,7 +13,7 @@ from foundation.database import fetch_briefly
 from foundation.kernel.ids import EPOCH, first_id, time_of
 from payments.lifecycle import SettlementState
 
-_PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
+PAYMENT_ID = re.compile(r"pay_[0-9a-z]{26}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ _OF_PAYMENT = len(fields(PaymentState)) - 1
 
 def find_payment(payment_id: str) -> PaymentState | None:
     """Read a payment with its entry and its transactions."""
-    if not _PAYMENT_ID.fullmatch(payment_id):
+    if not PAYMENT_ID.fullmatch(payment_id):
         return None
     return next(_group(fetch_briefly(f"{_STATES}(%s::text[])", [[payment_id]])), None)
 
