@@ -114,3 +114,5 @@ PAYEES = LimitKind(
     lambda _old, _new: False,  # together with the default of all payees: see there
     lambda value: {payee: limits.shown() for payee, limits in value.items()},
 )
+# Kinds whose values are whole numbers.
+NUMBERS = (COUNT, WAITED, HOURS_WAITED, HOURS_TO_ACT)

@@ -58,6 +58,9 @@ _FORMS: dict[kinds.LimitKind, Json] = {
     kinds.AMOUNT: COMPUTED_AMOUNT,
     kinds.COUNT: {"minimum": 0},
     kinds.WAITED: {"minimum": 1},
+    kinds.HOURS_WAITED: {"minimum": 1, "maximum": kinds.MOST_HOURS},
+    kinds.HOURS_TO_ACT: {"minimum": 1, "maximum": kinds.MOST_HOURS},
+    kinds.FLAG: {"description": "Always true: a policy without it has no such member."},
     kinds.HOURS: {
         "pattern": rf"^{_HOURS}(, {_HOURS})* [A-Za-z0-9_+/-]+$",
         "description": "When it may pay: hours of the clock on the wall, in a time zone.",
@@ -75,7 +78,7 @@ OPTIONAL_LIMITS = {part.name: _FORMS[part.kind] for part in PARTS}
 _WRITTEN = {
     "paymentsToday": _NUMBER,
     "paymentsThisHour": _NUMBER,
-    **{part.name: _NUMBER for part in PARTS if part.kind in (kinds.COUNT, kinds.WAITED)},
+    **{part.name: _NUMBER for part in PARTS if part.kind in kinds.NUMBERS},
     **{part.name: _FORMS[part.kind] for part in PARTS if part.kind in (kinds.HOURS, kinds.SINCE, kinds.UNTIL)},
 }
 _NAMES = [name for rule in RULES if rule.record is not None for name in rule.record.names]
@@ -149,11 +152,20 @@ _SCHEMAS: dict[str, Json] = {
                 "type": ["string", "null"],
                 "description": "When all limits would let the same payment pass; null if waiting does not help.",
             },
+            "heldBy": text(
+                **identifier("log"), description="The decision that held the payment for a person's approval."
+            ),
+            "heldAt": text(**INSTANT | {"description": "When it was held. UTC, with milliseconds."}),
+            "answerReason": text(description="What the person said who has approved or declined it."),
             "fields": ERROR_FIELDS,
         },
         required=[*ERROR_MEMBERS, "rule", "logId", "policyRevision"],
     ),
-    "Rule": enumeration(RULE_NAMES, "The rules that a policy may have, in the order in which they are asked."),
+    "Rule": enumeration(
+        RULE_NAMES,
+        "The rules that a policy may have, in the order in which they are asked. `approved_by_person` names what was "
+        "held for a person's approval, and is refused.",
+    ),
     "PayeeLimits": object_of(
         "What differs for one payee. A limit that is not named is that of every payee. Null: there is none.",
         {name: text(or_null=True, **COMPUTED_AMOUNT) for name in PAYEE_LIMITS},
