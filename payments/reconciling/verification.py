@@ -122,7 +122,7 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
     if policy is None or not is_judged_by(entry, policy):
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
-    else:
+    if policy is not None:
         yield from find_unasked(entry, policy)
     hashed = key_hash(salt, entry.agent_id, key_of(entry))
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):

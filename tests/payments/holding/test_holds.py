@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_the_first_payment_to_each_payee_is_held_until_one_was_paid():
     assert decide(agent, other).result == Result.HELD
 
 
-_REFUSED = {
+_REFUSED: dict[str, dict[str, Any]] = {
     "balance_covers_payment": {"balance": "6.99"},
     "under_daily_limit": {"daily_limit": "6.99"},
     "under_weekly_limit": {"weekly_limit": "6.99"},
@@ -140,7 +141,7 @@ def test_what_is_approved_is_paid_with_the_id_that_it_had():
     assert (payment.id, payment.created_at, payment.decided_at) == (held.payment_id, held.created_at, final.created_at)
     told = {name: final.explanation[name] for name in ("heldBy", "answer", "answeredBy", "answerReason")}
     assert told == {"heldBy": held.id, "answer": "approve", "answeredBy": "fiona", "answerReason": REASON}
-    assert find_held(held.payment_id) is None
+    assert find_held(str(held.payment_id)) is None
     assert problems_of(agent) == []
 
 
@@ -194,7 +195,7 @@ def test_an_evaluation_counts_what_is_held():
 
     assert not isinstance(evaluated, ContractError)
     assert (evaluated.decision.is_refused, evaluated.decision.rule.name) == (True, "balance_covers_payment")
-    assert (evaluated.facts.balance, evaluated.facts.spent_today) == (4, 6)
+    assert (evaluated.facts.balance, evaluated.facts.spent_today) == (Decimal(4), Decimal(6))
 
 
 def test_what_was_declined_has_no_payment_and_its_money_is_free_again():
