@@ -63,7 +63,7 @@ from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
 from payments.lifecycle import PaymentStatus, SettlementState
 from policy.openapi import EXAMPLE_LIMITS, FIGURE
 from policy.signer import PROOF_TYPE
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 
 _REASON = {
     "pattern": rf"^(?=[\s\S]*[^{UNSEEN}])"
