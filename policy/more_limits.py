@@ -122,7 +122,7 @@ PARTS: tuple[LimitPart, ...] = (
     LimitPart(
         "new_payee_wait_hours",
         "Hours until a new payee",
-        kinds.WAITED,
+        kinds.HOURS_WAITED,
         "Hours after a payee's approval in which it is not paid yet.",
     ),
     LimitPart(

@@ -178,6 +178,9 @@ def _check_more(asset: Asset, more: MoreLimits) -> None:
         raise OperationRefused(
             "To limit the first payments to a payee, give their number and the most that each may be."
         )
+    approvals = (more.approval_above, more.approval_above_day, more.approval_for_first)
+    if more.approval_hours is not None and approvals == (None, None, None):
+        raise OperationRefused("Say what a person has to approve, or leave out for how long they can.")
     if more.allowed_from is not None and more.allowed_until is not None and more.allowed_from >= more.allowed_until:
         raise OperationRefused("An allowance ends after it begins.")
 

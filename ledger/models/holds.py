@@ -50,7 +50,7 @@ class Hold(models.Model):
             models.CheckConstraint(
                 name="hold_answer_says_who_and_why",
                 condition=Q(answer="", answered_by="", answered_at=None, answer_reason="")
-                | (Q(answer__in=HoldAnswer.values, answered_at__isnull=False) & ~Q(answered_by="") & ~Q(answer_reason="")),
+                | Q(~Q(answered_by=""), ~Q(answer_reason=""), answer__in=HoldAnswer.values, answered_at__isnull=False),
             ),
             models.CheckConstraint(
                 name="hold_ends_with_a_decision",

@@ -88,7 +88,7 @@ class PaymentStateSerializer(serializers.Serializer):
         required=False, help_text="Until when a person can approve it. Only where one has to, and has not."
     )
     declinedAt = serializers.CharField(required=False, allow_null=True, help_text="Null: it waits for approval.")
-    declineReason = serializers.CharField(required=False, allow_null=True, help_text="Why it is not paid, in a sentence.")
+    declineReason = serializers.CharField(required=False, allow_null=True, help_text="Why it is not paid.")
 
 
 class PaymentPageSerializer(serializers.Serializer):

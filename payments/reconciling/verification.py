@@ -25,9 +25,9 @@ from ledger.tallies import find_wrong_tallies
 from payments.deciding.authorized import authorized_as, find_authorized
 from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
-from payments.holding.evidence import find_wrong_holds, key_of
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
+from payments.reconciling.held_payments import find_wrong_holds, key_of
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys
 

@@ -13,7 +13,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.facts import EXAMPLE_FACTS, Counted, PayeeFacts
 from policy.hours import parse_hours
-from policy.limit_kinds import AMOUNT, COUNT, HOURS, PAYEES, SINCE, UNTIL, WAITED
+from policy.limit_kinds import AMOUNT, COUNT, FLAG, HOURS, HOURS_TO_ACT, HOURS_WAITED, PAYEES, SINCE, UNTIL, WAITED
 from policy.limits import Limits, lets_more_pass
 from policy.more_limits import NO_MORE, PART_OF_FIELD, PARTS, MoreLimits, given, read_more, write_more
 from policy.payee_limits import PayeeLimits, lets_payees_more, parse_payee_limits
@@ -37,6 +37,9 @@ VALUES = {
     AMOUNT: few_amounts,
     COUNT: st.integers(0, 5),
     WAITED: st.integers(1, 5),
+    HOURS_WAITED: st.integers(1, 5),
+    FLAG: st.just(True),
+    HOURS_TO_ACT: st.integers(1, 5),
     HOURS: st.builds(lambda some, zone: parse_hours(f"{', '.join(some)} {zone}"), st.lists(groups, min_size=1), zones),
     SINCE: moments,
     UNTIL: moments,

@@ -25,12 +25,18 @@ LADDERS: dict[str, tuple[str | None, ...]] = {
     # These two are there together, or neither is.
     "new_payee_payments": ("1", "2", "5"),
     "new_payee_max_per_payment": _AMOUNTS[1:],
+    "approval_above": _AMOUNTS,
+    "approval_above_day": _AMOUNTS,
+    "approval_for_first": (None, "yes"),
+    # However long a payment waits, it is the same that pass.
+    "approval_hours": ("8",),
 }
 # What a policy has beside a limit for the ladder to hold.
 _BESIDE: dict[str, dict[str, Any]] = {
     "payee_limits": {"payee_daily_limit": Decimal(10)},
     "new_payee_payments": {"new_payee_max_per_payment": Decimal(1)},
     "new_payee_max_per_payment": {"new_payee_payments": 3},
+    "approval_hours": {"approval_above": Decimal(5)},
 }
 # Each two rungs of a ladder: the field, the text that lets more pass, the one that lets less pass.
 RUNGS = [

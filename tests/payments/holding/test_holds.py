@@ -1,4 +1,4 @@
-"""Payments that wait for a person: held by a rule, counted at once, and decided once more when somebody has answered."""
+"""Payments that wait for a person: held by a rule, counted at once, and decided again when somebody has answered."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -107,7 +107,7 @@ def test_it_counts_from_its_approval_on_not_from_when_it_was_asked_for():
     agent, service = asks_above(daily_limit="10"), make_service()
     held = decide(agent, service, "9", at=began)
     answer_hold_at(held, began + timedelta(hours=23))
-    finish_hold(held.payment_id, environment(began + timedelta(hours=23)))
+    finish_hold(str(held.payment_id), environment(began + timedelta(hours=23)))
 
     with pytest.raises(BudgetExceeded) as refused:
         decide(agent, service, "2", at=began + timedelta(hours=46))

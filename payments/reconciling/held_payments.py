@@ -1,4 +1,4 @@
-"""Compare what was held for a person's approval with the log: who held it, who ended it, and that nobody was left out."""
+"""Compare what was held for a person's approval with the log: what held it, what ended it, and who has answered."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,10 +22,10 @@ def key_of(entry: LogEntry) -> str:
 
 
 def find_wrong_holds(agent: Agent) -> Iterator[str]:
-    """Yield what is wrong with an agent's payments that waited for approval: held once, ended once, by what is logged."""
+    """Yield what is wrong with an agent's payments that waited for approval: held once and ended once, as logged."""
     log = LogEntry.objects.filter(agent=agent)
     held = {entry.id: entry for entry in in_batches(log.filter(result=Result.HELD), "id")}
-    ends = {}
+    ends: dict[str, LogEntry] = {}
     for entry in in_batches(log.filter(explanation_json__contains='"heldBy"'), "id"):
         begun = read_explanation(entry).get("heldBy")
         if begun in ends:
