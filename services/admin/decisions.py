@@ -18,7 +18,7 @@ from services.admin.decision_steps import APPROVE, DISABLE, ENABLE, REJECT, REOP
 from services.admin.webhook_columns import rotation
 from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
-from services.models import Service
+from services.models import Service, WebhookEndpoint
 from staff.asking import say
 from staff.kinds import make
 from staff.reauthentication import reauthenticate_first
@@ -121,7 +121,7 @@ class DecisionActions(ReadOnlyAdmin):
 
 def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
     """Make what the template of a dossier needs; without a step: to look at, not to decide."""
-    service = dossier.service
+    service, endpoint = dossier.service, WebhookEndpoint.objects.filter(pk=dossier.service.pk).first()
     why = why_second_person(dossier) if step is None or step.lets_pay else []
     return {
         "dossier": dossier,
@@ -129,13 +129,13 @@ def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
         "why": why,
         "four_eyes": settings.FOUR_EYES,
         "explorer": chain.link_to_address(service.address) if (chain := find_chain(service.chain)) else "",
-        "rotation": rotation(service.endpoint) if hasattr(service, "endpoint") else "",
+        "rotation": rotation(endpoint) if endpoint else "",
         "sealed": seal(service.pk, service.registration, facts_of(dossier)) if step and why else "",
     }
 
 
 def _find(services: QuerySet[Service]) -> list[Dossier]:
-    return find_dossiers(list(services.select_related("endpoint")))
+    return find_dossiers(list(services))
 
 
 def _form(step: Step, dossiers: Sequence[Dossier], posted: Any = None) -> ReasonForm:

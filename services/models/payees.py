@@ -16,9 +16,6 @@ class ServiceStatus(models.TextChoices):
     DISABLED = "disabled"
 
 
-RECEIVES_EVENTS = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
-
-
 class Service(models.Model):
     """A payee: a service id mapped to a recipient. Only an approved one is paid.
 
@@ -65,7 +62,7 @@ class Service(models.Model):
 
     @property
     def receives_events(self) -> bool:
-        """Tell whether events may go to its webhook URL now. Queries of related rows use `RECEIVES_EVENTS`."""
+        """Tell whether events may go to its webhook URL now. Queries of endpoints use `RECEIVES_EVENTS`."""
         return self.status == ServiceStatus.APPROVED and self.webhook_url is not None
 
     @property
