@@ -1,10 +1,8 @@
 """The pages that change an agent's policy: the editor, then what the change would have done, then the reason."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.utils import quote, unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -17,7 +15,7 @@ from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
-from ledger.past import Payee
+from ledger.past_payees import read_payees
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
@@ -29,7 +27,6 @@ from policy.one_person import takes_two
 from policy.operations import limits_of
 from policy.proposals import propose_policy
 from policy.rules import words_of_refusal
-from services.models import Service
 from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
@@ -126,20 +123,7 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, for
 
 
 def _preview(agent: Agent, limits: Limits) -> Preview:
-    payees = {} if limits.allowed_services == [] else _payees(limits)
-    return preview_limits(agent, limits, now=utc_now(), payees=payees)
-
-
-def _payees(limits: Limits) -> Mapping[str, Payee]:
-    """Read the payees as they are now, those that the new limits allow."""
-    services = Service.objects.all()
-    if limits.allowed_services is not None:
-        services = services.filter(pk__in=limits.allowed_services)
-    minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
-    return {
-        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)), decided_at if status == "approved" else None)
-        for pk, asset, chain, status, decided_at in services.values_list("pk", "asset", "chain", "status", "decided_at")
-    }
+    return preview_limits(agent, limits, now=utc_now(), payees=read_payees(limits))
 
 
 def _shares(effect: Preview) -> list[dict[str, Any]]:
