@@ -9,6 +9,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "adjust_balance": {"agent.adjusted"},
     "approve_service": {"service.approved"},
     "archive": {"history.archived"},
+    "backtest_policy": READS,
     "book_outflow": {"outflow.booked"},
     "catch_up": {"chain.caught_up"},
     "chains": READS,
