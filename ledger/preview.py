@@ -6,7 +6,7 @@ See `ledger.replay` for what is judged anew and what is taken as it was.
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from foundation.kernel.money import EXACT
@@ -25,12 +25,13 @@ MOST_LISTED = 50
 
 @dataclass(slots=True)
 class Share:
-    """Some decisions: how many, their sum, how many by each rule, and the newest of them."""
+    """Some decisions: how many, their sum, how many by each rule and on each day (UTC), and the newest of them."""
 
     count: int = 0
     total: Decimal = Decimal(0)
     by_rule: Counter[str] = field(default_factory=Counter)
     total_by_rule: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    by_day: Counter[date] = field(default_factory=Counter)
     newest: deque[Judged] = field(default_factory=lambda: deque(maxlen=MOST_LISTED))
 
     def add(self, judged: Judged, rule: str) -> None:
@@ -38,6 +39,7 @@ class Share:
         self.total = EXACT.add(self.total, judged.past.amount)
         self.by_rule[rule] += 1
         self.total_by_rule[rule] = EXACT.add(self.total_by_rule[rule], judged.past.amount)
+        self.by_day[judged.past.at.astimezone(UTC).date()] += 1
         self.newest.appendleft(judged)
 
 

@@ -12,9 +12,9 @@ from foundation.kernel.errors import OperationRefused
 from payments.funding.credits import check_chain
 from payments.management.agent_rows import Problem, name_problems, read_asset_and_limits, read_cell, read_lines
 from policy.agent_ids import find_same, taken_for, written_plainly
+from policy.limit_texts import are_same
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.more_limits import write_more
 from policy.operations import check_new_agent, limits_of
 
 _AT_ONCE = 1000
@@ -60,7 +60,7 @@ def read_agent_file(path: str) -> AgentFile:
     problems += [
         (row.line, f"There is an agent {row.id} already, with another asset or policy: set_policy changes it.")
         for row in rows
-        if row.id in existing and existing[row.id] != _identity(row.asset, row.limits)
+        if row.id in existing and not _is_same(row, *existing[row.id])
     ]
     if problems:
         raise CommandError(name_problems("No agent was made. What is wrong with the file:", problems))
@@ -93,19 +93,17 @@ def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[P
             yield row.line, f"The agent {other.id} is in line {other.line} already."
 
 
-def _find_existing(ids: list[str]) -> dict[str, object]:
-    """Find which of these agents exist, each with what `_identity` says of it."""
-    found: dict[str, object] = {}
+def _is_same(row: NewAgent, asset: str, limits: Limits) -> bool:
+    return row.asset == asset and are_same(row.limits, limits)
+
+
+def _find_existing(ids: list[str]) -> dict[str, tuple[str, Limits]]:
+    """Find which of these agents exist, each with its asset and its limits."""
+    found: dict[str, tuple[str, Limits]] = {}
     for first in range(0, len(ids), _AT_ONCE):
         agents = {agent.id: agent for agent in Agent.objects.filter(pk__in=ids[first : first + _AT_ONCE])}
         for revision in PolicyRevision.objects.filter(agent__in=agents):
             agent = agents[revision.agent_id]
             if revision.number == agent.policy_revision:
-                found[agent.id] = _identity(Asset(agent.asset), limits_of(revision))
+                found[agent.id] = agent.asset, limits_of(revision)
     return found
-
-
-def _identity(asset: Asset, limits: Limits) -> object:
-    allowed = None if limits.allowed_services is None else sorted(set(limits.allowed_services))
-    # The optional ones as the database has them: a moment is not written to the microsecond.
-    return asset, limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed, write_more(limits.more)

@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
-from payments.management.commands import backtest_policy
+from payments.management import trials
 from services.operations import Registration, approve_service, register_service
 from tests.payments.management.test_backtest_policy import judge, refusal, tell
 from tests.support.agent_files import HEADER, Write, names, write_agent_file
@@ -125,7 +125,7 @@ def test_long_work_says_how_far_it_has_come_and_not_among_what_it_found(write, s
     agent, said, found = make_agent(), io.StringIO(), io.StringIO()
     for _ in range(2):
         decide(agent, service, "1", at=utc_now())
-    monkeypatch.setattr(backtest_policy, "_PROGRESS_EVERY_S", -1)
+    monkeypatch.setattr(trials, "_PROGRESS_EVERY_S", -1)
     path = write(f"{agent.id},USDC,1,2,3", f"{make_agent().id},USDC,1,2,3")
 
     call_command("backtest_policy", path, "--json", stdout=found, stderr=said)

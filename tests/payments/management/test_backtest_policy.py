@@ -15,7 +15,7 @@ from ledger import preview
 from ledger.models import LogEntry
 from ledger.past_payees import read_payees
 from ledger.preview import preview_limits
-from payments.management.commands import backtest_policy
+from payments.management import trials
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import MoreLimits
@@ -161,7 +161,7 @@ def test_of_very_many_the_newest_are_judged_and_it_says_so(write, service, now, 
     path = write(f"{agent.id},USDC,8,1000,1000")
 
     monkeypatch.setattr(preview, "MOST_DECISIONS", 3)
-    monkeypatch.setattr(backtest_policy, "_MOST_OF_DAYS", 2)
+    monkeypatch.setattr(trials, "MOST_SINCE", 2)
 
     assert [(one["decisions"], one["isCapped"]) for one in (*judge(path), *judge(path, "--days", "9"))] == [
         (3, True),

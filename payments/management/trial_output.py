@@ -9,19 +9,18 @@ from foundation.kernel.times import format_instant
 from ledger.models import Result
 from ledger.preview import Preview, Share
 from ledger.replay import Judged
-from payments.management.backtest_file import Tried
 
 _ROW = "    {:<24}  {:<30}  {:>16}  {:<58}  {}"
 
 
-def lines_of(tried: Tried, found: Preview) -> Iterator[str]:
+def lines_of(agent_id: str, asset: str, found: Preview) -> Iterator[str]:
     """Say in lines what the limits would have decided otherwise of what an agent asked for."""
     since, until = format_instant(found.since), format_instant(found.until)
-    yield f"{tried.agent_id}: {_count(found.decisions, 'decision')} judged, of {since} to {until}"
+    yield f"{agent_id}: {_count(found.decisions, 'decision')} judged, of {since} to {until}"
     if found.is_capped:
         yield "  There were more: these are the newest."
-    yield from _share("approved then, would be refused now", found.refused, tried.asset)
-    yield from _share("refused then, would be approved now", found.let_through, tried.asset)
+    yield from _share("approved then, would be refused now", found.refused, asset)
+    yield from _share("refused then, would be approved now", found.let_through, asset)
     newest = found.newest()
     if newest:
         yield _ROW.format("time", "log id", "amount", "rule then → rule now", "payee")
@@ -50,12 +49,12 @@ def _count(number: int, name: str) -> str:
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
-def present(tried: Tried, found: Preview) -> dict[str, Any]:
+def present(agent_id: str, asset: str, found: Preview) -> dict[str, Any]:
     """Write the same as JSON."""
     newest = found.newest()
     return {
-        "agentId": tried.agent_id,
-        "asset": tried.asset.value,
+        "agentId": agent_id,
+        "asset": asset,
         "decisions": found.decisions,
         "since": format_instant(found.since),
         "until": format_instant(found.until),
