@@ -21,11 +21,19 @@ _ACTIONS = {
     "escrow.move_begun": "Exchange of an escrow begun",
     "escrow.moved": "Escrow exchanged",
     "agent.clock_repaired": "Clock of an agent repaired",
+    "shadow.begun": "Shadow of a policy begun",
+    "shadow.dropped": "Shadow of a policy dropped",
+    "shadow.adopted": "Shadow of a policy put in force",
     "request.asked": "Second person asked for",
     "request.taken_back": "Request taken back",
     "withdrawal.prepared": "Transaction of a withdrawal prepared",
 }
-_SUBJECTS = {"webhook": "Webhook endpoint", "delivery": "Webhook delivery", "signer": "Policy signer"}
+_SUBJECTS = {
+    "webhook": "Webhook endpoint",
+    "delivery": "Webhook delivery",
+    "signer": "Policy signer",
+    "shadow": "Shadow of a policy",
+}
 # What "nothing" means, where it is more than that.
 _ABSENT = {
     "allowedServices": "every approved payee",

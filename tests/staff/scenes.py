@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ from payments.settling.chain_switch import stop_signing_on
 from policy.models import ApiKey, SignerSwitch
 from policy.more_limits import PARTS
 from policy.operations import pause_agent, switch_signer
+from policy.shadows import begin_shadow
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
 from tests.support.deposits import make_deposit_aside
@@ -32,6 +34,12 @@ def an_agent() -> Arguments:
 def a_paused_agent() -> Arguments:
     agent = make_agent()
     pause_agent(agent.id, by="eve")
+    return {"agent": agent.id}
+
+
+def a_tried_agent() -> Arguments:
+    agent = make_agent()
+    begin_shadow(agent.id, change=lambda now: replace(now, daily_limit=Decimal(5)), by="eve")
     return {"agent": agent.id}
 
 
@@ -103,6 +111,8 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.enable": lambda: a_service(disable_service, approved=True),
     "service.reject": a_service,
     "service.reopen": lambda: a_service(reject_service),
+    "shadow.begin": lambda: {**an_agent(), **limits()},
+    "shadow.drop": a_tried_agent,
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},

@@ -11,6 +11,7 @@ from payments.admin.agents.limit_words import words_of_part
 from payments.admin.agents.usage import runway, usage_bar
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, MoreLimits, given
+from policy.shadows import find_shadow
 
 # What the optional limits are called of which it is known how much is used.
 _COUNTED = {
@@ -50,6 +51,7 @@ def show_overview(agent_id: str) -> dict[str, Any]:
         "more": words,
         "is_more_open": len(words) <= _MOST_SHOWN,
         "problem": problem,
+        "shadow": find_shadow(agent_id),
     }
 
 
