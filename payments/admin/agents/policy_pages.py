@@ -30,6 +30,7 @@ from policy.operations import limits_of
 from policy.proposals import propose_policy
 from policy.rules import words_of_refusal
 from services.models import Service
+from services.payable import allowed_by
 from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
@@ -65,6 +66,9 @@ def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, fo
         parts=compare(None, limits_of(present), agent.asset),
         form=form,
     )
+
+
+_OF_PAYEE = ("pk", "asset", "chain", "status", "decided_at", "tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +130,16 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, for
 
 
 def _preview(agent: Agent, limits: Limits) -> Preview:
-    payees = {} if limits.allowed_services == [] else _payees(limits)
-    return preview_limits(agent, limits, now=utc_now(), payees=payees)
+    return preview_limits(agent, limits, now=utc_now(), payees=_payees(limits))
 
 
 def _payees(limits: Limits) -> Mapping[str, Payee]:
     """Read the payees as they are now, those that the new limits allow."""
-    services = Service.objects.all()
-    if limits.allowed_services is not None:
-        services = services.filter(pk__in=limits.allowed_services)
+    services = Service.objects.filter(allowed_by(limits.allowed_services, limits.more.allowed_tags))
     minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
     return {
-        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)), decided_at if status == "approved" else None)
-        for pk, asset, chain, status, decided_at in services.values_list("pk", "asset", "chain", "status", "decided_at")
+        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)), decided_at if status == "approved" else None, tags)
+        for pk, asset, chain, status, decided_at, tags in services.values_list(*_OF_PAYEE)
     }
 
 
