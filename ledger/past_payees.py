@@ -8,21 +8,21 @@ from foundation.kernel.assets import Asset
 from ledger.past import Payee
 from policy.limits import Limits
 from services.models import Service, ServiceStatus
+from services.payable import allowed_by
+
+_OF_PAYEE = ("pk", "asset", "chain", "status", "decided_at", "tags")
 
 
 def read_payees(limits: Limits) -> Mapping[str, Payee]:
     """Read the payees as they are now, those that these limits allow."""
-    if limits.allowed_services == []:
-        return {}
-    services = Service.objects.all()
-    if limits.allowed_services is not None:
-        services = services.filter(pk__in=limits.allowed_services)
+    services = Service.objects.filter(allowed_by(limits.allowed_services, limits.more.allowed_tags))
     minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
     return {
         pk: Payee(
             asset,
             minimums.get(chain, {}).get(Asset(asset)),
             decided_at if status == ServiceStatus.APPROVED else None,
+            tags,
         )
-        for pk, asset, chain, status, decided_at in services.values_list("pk", "asset", "chain", "status", "decided_at")
+        for pk, asset, chain, status, decided_at, tags in services.values_list(*_OF_PAYEE)
     }

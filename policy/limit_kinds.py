@@ -15,6 +15,7 @@ from foundation.kernel.money import format_amount, parse_amount
 from foundation.kernel.times import format_instant, parse_instant
 from policy.hours import Hours, parse_hours
 from policy.payee_limits import parse_payee_limits, write_payee_limits
+from policy.tags import parse_allowed_tags, write_tags
 
 MOST_COUNTED = 1_000_000_000
 MOST_HOURS = 366 * 24
@@ -106,6 +107,13 @@ UNTIL = LimitKind(
     format_instant,
     lambda old, new: isinstance(old, datetime) and (new is None or new > old),
     format_instant,
+)
+TAGS = LimitKind(
+    "TAGS",
+    lambda text, _asset: parse_allowed_tags(text),
+    write_tags,
+    lambda _old, _new: False,  # together with the allowed services: see `policy.limits`
+    list,
 )
 PAYEES = LimitKind(
     "LIMITS",

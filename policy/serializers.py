@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
 from foundation.kernel.times import format_instant
-from policy.limit_kinds import FLAG, NUMBERS, PAYEES
+from policy.limit_kinds import FLAG, NUMBERS, PAYEES, TAGS
 from policy.models import ApiKey, Scope
 from policy.more_limits import NO_MORE, PARTS, MoreLimits, given
 
@@ -27,6 +27,8 @@ class OptionalLimitsSerializer(serializers.Serializer):
                 fields[part.name] = serializers.BooleanField(**options)
             elif part.kind is PAYEES:
                 fields[part.name] = serializers.DictField(child=serializers.DictField(), **options)
+            elif part.kind is TAGS:
+                fields[part.name] = serializers.ListField(child=serializers.CharField(), **options)
             else:
                 fields[part.name] = serializers.CharField(**options)
         return fields

@@ -41,6 +41,7 @@ _ABSENT = {
     "addressRanges": "from everywhere",
     "expiresAt": "never",
 }
+_BY_TAG = "every approved payee with one of the allowed tags"
 # Of members with others inside, those whose names are ids: they stay as they are.
 _BY_ID = ("payeeLimits",)
 _SHORT = {"api": "API", "url": "URL", "id": "ID", "tx": "transaction", "service": "payee", "services": "payees"}
@@ -83,7 +84,9 @@ def _flat(members: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping) and name not in _BY_ID:
             yield from _flat(value, f"{prefix}{name} ")
         else:
-            yield prefix + name, _in_words(name, value)
+            # With tags, a policy that names no payees allows those that have one.
+            by_tag = name == "allowedServices" and value is None and members.get("allowedTags")
+            yield prefix + name, _BY_TAG if by_tag else _in_words(name, value)
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -85,6 +85,7 @@ ACTIONS: dict[str, set[str]] = {
     "services.service enable": {"service.enabled"},
     "services.service reject": {"service.rejected"},
     "services.service reopen": {"service.reopened"},
+    "services.service tag": {"service.tagged"},
     "services.webhookdelivery send_again": {"delivery.sent_again"},
     "services.webhookendpoint enable": {"webhook.enabled"},
     "services.webhookendpoint replay": {"webhook.replayed"},

@@ -48,7 +48,7 @@ def limits() -> Arguments:
     optional = {part.field: None for part in PARTS} | {
         "hourly_limit": "20.00", "payments_per_day": "7", "payee_limits": "a: payment 5.00, week none; b: day 0.00",
         "allowed_hours": "mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin", "new_payee_wait_hours": "24",
-        "allowed_until": "2099-05-14T18:00:00.000Z",
+        "allowed_until": "2099-05-14T18:00:00.000Z", "allowed_tags": "compute, data",
     }  # fmt: skip
     amounts = {"max_per_payment": "1.00", "daily_limit": "200.00", "weekly_limit": "300.50"}
     return {**amounts, "allowed_services": None, **optional}
@@ -113,6 +113,7 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.reopen": lambda: a_service(reject_service),
     "shadow.begin": lambda: {**an_agent(), **limits()},
     "shadow.drop": a_tried_agent,
+    "service.tag": lambda: {**a_service(approved=True), "tags": ["compute", "data"], "seen": []},
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},
