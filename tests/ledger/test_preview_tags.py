@@ -7,8 +7,8 @@ import pytest
 
 from foundation.kernel.errors import ServiceNotApproved
 from foundation.kernel.times import utc_now
+from ledger.past_payees import read_payees
 from ledger.preview import preview_limits
-from payments.admin.agents.policy_pages import _payees
 from policy.limits import Limits
 from policy.more_limits import MoreLimits
 from services.operations import disable_service, set_tags
@@ -22,7 +22,7 @@ def look(agent, *, services=None, tags=None):
     """Return by which rules other payees would have been refused, and how many were let through."""
     agent.refresh_from_db()
     limits = Limits(MUCH, MUCH, MUCH, services, MoreLimits(allowed_tags=tags))
-    seen = preview_limits(agent, limits, now=utc_now(), payees=_payees(limits))
+    seen = preview_limits(agent, limits, now=utc_now(), payees=read_payees(limits))
     return dict(seen.refused.by_rule), seen.let_through.count
 
 

@@ -155,7 +155,7 @@ def test_a_payment_that_does_not_wait_cannot_be_answered():
 
     for one in (paid.payment_id, "pay_00000000000000000000000000"):
         with pytest.raises(OperationRefused, match="waits for approval"):
-            answer_hold(one, HoldAnswer.APPROVE, by="fiona", reason=REASON)
+            answer_hold(str(one), HoldAnswer.APPROVE, by="fiona", reason=REASON)
 
 
 @pytest.mark.parametrize(("answer", "action"), [("approve", "payment.approved"), ("decline", "payment.declined")])
