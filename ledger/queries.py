@@ -18,7 +18,7 @@ from policy.rule import Figure, Wait
 
 # Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
 _NEAR = timedelta(minutes=10)
-_BUDGETS = "SELECT * FROM ledger_budgets_2(%s::text[])"
+_BUDGETS = "SELECT * FROM ledger_budgets_3(%s::text[])"
 
 
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
@@ -27,7 +27,10 @@ COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An agent's allowance and limits as of one moment: amounts in units of its asset."""
+    """An agent's allowance and limits as of one moment: amounts in units of its asset.
+
+    What waits for a person's approval counts as spent; `held` is how much that is, and how many payments.
+    """
 
     agent_id: str
     status: str
@@ -41,6 +44,7 @@ class Budget:
     policy_revision: int
     more_json: str | None = None
     counted: list[Decimal | None] | None = None
+    held: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
 
     @property
     def more(self) -> MoreLimits:
@@ -50,11 +54,14 @@ class Budget:
     def used(self) -> dict[str, Figure | None]:
         """Tell what is used of each optional limit that there is; None: it cannot be counted at present."""
         counted = dict(zip(COUNTED, self.counted or (), strict=False))
-        return {
-            part.field: figure if (figure := counted.get(part.field)) is None or part.kind.is_amount else int(figure)
-            for part, _ in given(self.more)
-            if part.field in COUNTED
-        }
+        held, payments = self.held
+        found: dict[str, Figure | None] = {}
+        for part, _ in given(self.more):
+            if part.field in COUNTED and (figure := counted.get(part.field)) is not None:
+                found[part.field] = figure + held if part.kind.is_amount else int(figure + payments)
+            elif part.field in COUNTED:
+                found[part.field] = None
+        return found
 
 
 @dataclass(frozen=True, slots=True)

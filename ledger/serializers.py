@@ -83,6 +83,9 @@ class BudgetSerializer(OptionalLimitsSerializer):
     weeklyLimit = serializers.CharField()
     maxPerPayment = serializers.CharField()
     policyRevision = serializers.CharField()
+    heldForApproval = serializers.CharField(
+        required=False, help_text="What waits for a person's approval. It is not in the balance, and counts as spent."
+    )
 
     def get_fields(self) -> dict[str, Any]:
         """Add what the optional limits compare."""
@@ -114,6 +117,7 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "weeklyLimit": format_amount(budget.weekly_limit),
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
+        **({"heldForApproval": format_amount(budget.held[0])} if budget.held[0] else {}),
         **present_limits(limits_to_show(budget)),
         **_present_counted(budget),
     }

@@ -34,6 +34,7 @@ from policy.rule import Figures
 from policy.rules import RULE_NAMES, RULES
 from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
+from policy.tags import LONGEST_TAG, MOST_ALLOWED
 from policy.views import MeViewSet
 
 # Whom the examples are about. No installation has them: the page of the document sends an example at a click, and a
@@ -54,11 +55,14 @@ FIGURE: Json = {"pattern": r"^[0-9]+(\.[0-9]{2,})?$", "examples": ["99.50"]}
 _NUMBER: Json = {"pattern": "^[0-9]+$"}
 _DAY = "(mon|tue|wed|thu|fri|sat|sun)"
 _HOURS = rf"(daily|{_DAY}(-{_DAY})?) [0-9]{{2}}:[0-9]{{2}}-[0-9]{{2}}:[0-9]{{2}}"
+_TAG = rf"^[a-z][a-z0-9-]{{0,{LONGEST_TAG - 1}}}$"
+_TAGS: Json = {"pattern": r"^[a-z][a-z0-9-]*(, [a-z][a-z0-9-]*)*$", "examples": ["compute, data"]}
 _FORMS: dict[kinds.LimitKind, Json] = {
     kinds.AMOUNT: COMPUTED_AMOUNT,
     kinds.COUNT: {"minimum": 0},
     kinds.WAITED: {"minimum": 1},
-    kinds.HOURS_TO_ACT: {"minimum": 1},
+    kinds.HOURS_WAITED: {"minimum": 1, "maximum": kinds.MOST_HOURS},
+    kinds.HOURS_TO_ACT: {"minimum": 1, "maximum": kinds.MOST_HOURS},
     kinds.FLAG: {"description": "Always true: a policy without it has no such member."},
     kinds.HOURS: {
         "pattern": rf"^{_HOURS}(, {_HOURS})* [A-Za-z0-9_+/-]+$",
@@ -67,6 +71,13 @@ _FORMS: dict[kinds.LimitKind, Json] = {
     },
     kinds.SINCE: {**INSTANT, "description": "The moment from which it may pay. UTC, with milliseconds."},
     kinds.UNTIL: {**INSTANT, "description": "The moment from which it may pay no more. UTC, with milliseconds."},
+    kinds.TAGS: {
+        "items": {"type": "string", "pattern": _TAG},
+        "minItems": 1,
+        "maxItems": MOST_ALLOWED,
+        "description": "The tags of the payees that it may pay, beside those that its policy names.",
+        "examples": [["compute", "data"]],
+    },
     kinds.PAYEES: {
         "additionalProperties": refer("PayeeLimits"),
         "description": "Payees with other limits than those of every payee, by their ids.",
@@ -77,7 +88,9 @@ OPTIONAL_LIMITS = {part.name: _FORMS[part.kind] for part in PARTS}
 _WRITTEN = {
     "paymentsToday": _NUMBER,
     "paymentsThisHour": _NUMBER,
-    **{part.name: _NUMBER for part in PARTS if part.kind in (kinds.COUNT, kinds.WAITED, kinds.HOURS_TO_ACT)},
+    "allowedTags": _TAGS,
+    "payeeTags": _TAGS,
+    **{part.name: _NUMBER for part in PARTS if part.kind in kinds.NUMBERS},
     **{part.name: _FORMS[part.kind] for part in PARTS if part.kind in (kinds.HOURS, kinds.SINCE, kinds.UNTIL)},
 }
 _NAMES = [name for rule in RULES if rule.record is not None for name in rule.record.names]

@@ -52,10 +52,11 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         name="hold_answer_says_who_and_why",
                         condition=Q(answer="", answered_by="", answered_at=None, answer_reason="")
-                        | (
-                            Q(answer__in=["approve", "decline"], answered_at__isnull=False)
-                            & ~Q(answered_by="")
-                            & ~Q(answer_reason="")
+                        | Q(
+                            ~Q(answered_by=""),
+                            ~Q(answer_reason=""),
+                            answer__in=["approve", "decline"],
+                            answered_at__isnull=False,
                         ),
                     ),
                     models.CheckConstraint(

@@ -50,11 +50,7 @@ class Hold(models.Model):
             models.CheckConstraint(
                 name="hold_answer_says_who_and_why",
                 condition=Q(answer="", answered_by="", answered_at=None, answer_reason="")
-                | (
-                    Q(answer__in=HoldAnswer.values, answered_at__isnull=False)
-                    & ~Q(answered_by="")
-                    & ~Q(answer_reason="")
-                ),
+                | Q(~Q(answered_by=""), ~Q(answer_reason=""), answer__in=HoldAnswer.values, answered_at__isnull=False),
             ),
             models.CheckConstraint(
                 name="hold_ends_with_a_decision",
@@ -68,6 +64,11 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def audited_as(self) -> str:
+        """The action that the audit has of its answer."""
+        return f"payment.{HoldAnswer(self.answer).label}"
 
     def is_expired(self, now: datetime) -> bool:
         return now >= self.expires_at

@@ -65,7 +65,7 @@ from payments.holding.states import HeldStatus
 from payments.lifecycle import PaymentStatus, SettlementState
 from policy.openapi import EXAMPLE_LIMITS, FIGURE
 from policy.signer import PROOF_TYPE
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 
 _REASON = {
     "pattern": rf"^(?=[\s\S]*[^{UNSEEN}])"

@@ -79,7 +79,7 @@ class PaymentSerializer(serializers.Serializer):
 
 
 class HeldPaymentSerializer(PaymentSerializer):
-    """Response of `POST /v1/payments/request`, and of x402, where a person has to approve the payment."""
+    """Response of `POST /v1/payments/request` and `/v1/payments/x402` where a person has to approve the payment."""
 
     status = serializers.ChoiceField(choices=["pending_approval"])
     tx = serializers.CharField(allow_null=True, help_text="Always null: nothing is signed.")

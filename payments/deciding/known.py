@@ -66,6 +66,7 @@ class PayeeRecord:
     approved_recipient: str
     webhook_url: str | None
     decided_at: datetime | None
+    tags: list[str]
 
     @property
     def recipient(self) -> str:
@@ -119,8 +120,8 @@ class Known:
     relayer has the gas money for another payment, the address of one of them. `relayer_room`: how many payments the
     relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted` and
     `ledger_payee_counted` return it; None: there are none, or nothing counts payments. `held`: what waits for a
-    person's approval apart from this payment; it is in none of the other figures. None: nothing. `key_hash` is the idempotency
-    key's id in the escrow; `is_key_used`: the escrow has used this id without us.
+    person's approval apart from this payment; it is in none of the other figures. None: nothing. `key_hash` is the
+    idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us.
     """
 
     decided_at: datetime

@@ -12,7 +12,7 @@ from payments.deciding.payment_events import EVENT_OF_STATUS
 from policy.holding_rules import PERSON_RULE
 from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 from tests.documents.pages import ROOT
 from tests.support.openapi_document import PAYMENT, at, check, examples_of, operations, validate
 

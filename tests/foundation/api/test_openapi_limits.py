@@ -29,6 +29,7 @@ ALL: dict[str, Any] = {
     "payee_daily_limit": MANY,
     "payee_weekly_limit": MANY,
     "payee_limits": {"shop": PayeeException({"payment": None, "week": Decimal("7.5")})},
+    "allowed_tags": ("compute", "data"),
     "allowed_hours": parse_hours("daily 00:00-24:00 UTC"),
     "allowed_from": utc_now() - timedelta(days=1),
     "allowed_until": utc_now() + timedelta(days=1),
@@ -57,12 +58,12 @@ def documented(document, where, response, status=200):
 
 
 def test_the_answers_about_an_agent_with_every_optional_limit_fit_the_document(client_of, document):
-    agent, names = make_agent(**ALL), {part.name for part in PARTS}
+    agent, names, payee = make_agent(**ALL), {part.name for part in PARTS}, make_service(tags=["data"])
     client = client_of(agent=agent, scopes=["payments", "budgets"])
 
     budget = documented(document, BUDGET, client.get(f"/v1/agents/{agent.id}/budget"))
     key = documented(document, ME, client.get("/v1/me"))
-    evaluated = documented(document, EVALUATION, client.post(EVALUATION[0], body_for(agent, make_service())))
+    evaluated = documented(document, EVALUATION, client.post(EVALUATION[0], body_for(agent, payee)))
 
     assert names | COMPARED <= budget.keys()
     assert names <= key.keys()
