@@ -13,6 +13,7 @@ from payments.admin.agents.usage import held_words, runway, usage_bar
 from payments.admin.hold_states import HoldState
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, MoreLimits, given
+from policy.shadows import find_shadow
 
 # What the optional limits are called of which it is known how much is used.
 _COUNTED = {
@@ -50,10 +51,11 @@ def show_overview(agent_id: str) -> dict[str, Any]:
         "held_url": list_page("ledger_hold", state=HoldState.WAITS, agent=agent_id),
         "runway": runway(budget),
         "bars": [(title, bars[field]) for field, title in _TITLES.items() if field in bars],
-        "may_pay": services_words(policy.allowed_services),
+        "may_pay": services_words(policy.allowed_services, more.allowed_tags),
         "more": words,
         "is_more_open": len(words) <= _MOST_SHOWN,
         "problem": problem,
+        "shadow": find_shadow(agent_id),
     }
 
 

@@ -14,7 +14,7 @@ from foundation.recent import Recent
 from payments.deciding.payment_events import EVENT_OF_STATUS
 from services.admin.deliveries import EVENT_TYPES
 from services.models import WebhookDelivery
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 from tests.foundation.console.conftest import Person, address
 from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
 
