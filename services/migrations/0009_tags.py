@@ -5,7 +5,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
         ("services", "0008_payee_in_words"),
     ]
@@ -14,7 +13,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="service",
             name="tags",
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=32), db_default=[], default=list, help_text="The groups that policies may allow, in their order.", size=None),
+            field=django.contrib.postgres.fields.ArrayField(
+                base_field=models.CharField(max_length=32),
+                db_default=[],
+                default=list,
+                help_text="The groups that policies may allow, in their order.",
+                size=None,
+            ),
         ),
         migrations.AddConstraint(
             model_name="service",
