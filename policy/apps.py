@@ -9,5 +9,7 @@ class PolicyConfig(AppConfig):
 
     def ready(self) -> None:
         from policy.proposals import register_kinds
+        from policy.template_proposals import register_template_kinds
 
         register_kinds()
+        register_template_kinds()

@@ -1,4 +1,4 @@
-"""Agents, the revisions of their policies, API keys, and the switch of the policy signer."""
+"""Agents, the revisions of their policies, policies that several follow, API keys, the policy signer's switch."""
 
 from decimal import Decimal
 
@@ -80,9 +80,12 @@ class PolicyRevision(models.Model):
     is_by_one = models.BooleanField(
         default=False, db_default=False, help_text="One person alone let this pass, under FOUR_EYES_ABOVE."
     )
+    # An agent follows the template that its revision in force names: whoever sets its policy otherwise ends that.
+    template = models.CharField(max_length=64, blank=True, db_default="", help_text="It was made from it; empty: none.")
 
     class Meta:
         ordering = ("agent", "number")
+        indexes = (models.Index(name="revision_by_template", fields=("template", "agent"), condition=~Q(template="")),)
         constraints = (
             models.UniqueConstraint(name="policy_revision_once", fields=("agent", "number")),
             models.CheckConstraint(
@@ -93,6 +96,40 @@ class PolicyRevision(models.Model):
 
     def __str__(self) -> str:
         return f"polrev_{self.number}"
+
+    @property
+    def more(self) -> MoreLimits:
+        """Read the optional limits; raises OperationRefused if only a later release knows one."""
+        return read_more(self.more_json)
+
+
+class PolicyTemplate(models.Model):
+    """A named policy that agents of one asset follow: see `template_operations`. `version` counts its changes."""
+
+    name = models.CharField(primary_key=True, max_length=64, db_collation="C")
+    asset = models.CharField(max_length=8, choices=[(asset.value, asset.value) for asset in Asset])
+    version = models.PositiveIntegerField(default=1)
+    max_per_payment = AmountField()
+    daily_limit = AmountField()
+    weekly_limit = AmountField()
+    allowed_services = ArrayField(models.CharField(max_length=128), null=True)
+    more_json = models.TextField(default="{}", help_text="The optional limits.")
+    changed_by = models.CharField(max_length=150)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("name",)
+        default_permissions = ()  # it is agents' policies that staff may see and change
+        constraints = (
+            models.CheckConstraint(name="template_asset_known", condition=Q(asset__in=list(Asset))),
+            models.CheckConstraint(
+                name="template_limits_not_negative",
+                condition=Q(max_per_payment__gte=0, daily_limit__gte=0, weekly_limit__gte=0),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def more(self) -> MoreLimits:

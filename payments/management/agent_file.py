@@ -18,7 +18,8 @@ from policy.limit_texts import read_optional, text_or_none
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import PART_OF_FIELD, MoreLimits, write_more
-from policy.operations import check_new_agent, limits_of
+from policy.operations import check_new_agent
+from policy.revisions import limits_of
 
 _REQUIRED = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
 _OPTIONAL = ("fund", "chain", "services")
