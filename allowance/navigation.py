@@ -49,6 +49,7 @@ PAGES = {
     ),
     "Agents": (
         _rows("Agents", "smart_toy", "policy.agent"),
+        Page("Templates", "rule", "admin:policy_agent_templates", ("policy.view_agent",)),
         _rows("API keys", "key", "policy.apikey"),
     ),
     "Money": (

@@ -21,7 +21,7 @@ _PAGES = {
 }
 # They are found in lists, by their ids.
 _LISTS = {"withdrawal": "payments_withdrawal_changelist"}
-_SINGLE = {"signer": "policy_signerswitch_changelist"}
+_SINGLE = {"signer": "policy_signerswitch_changelist", "template": "policy_agent_templates"}
 
 
 def link_to(subject_type: str, subject: str) -> str:

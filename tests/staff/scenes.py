@@ -9,14 +9,17 @@ from typing import Any
 
 from django.core.management import call_command
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.funding.withdrawals import book_withdrawal
 from payments.models import Outflow
 from payments.settling.chain_switch import stop_signing_on
-from policy.models import ApiKey, SignerSwitch
+from policy.limits import Limits
+from policy.models import ApiKey, PolicyTemplate, SignerSwitch
 from policy.more_limits import PARTS
 from policy.operations import pause_agent, switch_signer
 from policy.shadows import begin_shadow
+from policy.template_operations import follow_template, make_template
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
 from tests.support.deposits import make_deposit_aside
@@ -95,6 +98,18 @@ def a_hold() -> Arguments:
     return {"payment": held.payment_id}
 
 
+def a_template() -> PolicyTemplate:
+    few = Limits(Decimal(1), Decimal(2), Decimal(3))
+    return make_template(new_name("template"), asset=Asset.USDC, limits=few, by="eve")
+
+
+def a_followed_template() -> Arguments:
+    template, agents = a_template(), sorted(make_agent().id for _ in range(2))
+    for agent in agents:
+        follow_template(agent, template.name, by="eve")
+    return {"template": template.name, "version": 1, "followers": [f"2 {agent}" for agent in agents], **limits()}
+
+
 def a_key() -> Arguments:
     make_api_key()
     return {"key": ApiKey.objects.order_by("-id")[0].pk}
@@ -123,6 +138,9 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.tag": lambda: {**a_service(approved=True), "tags": ["compute", "data"], "seen": []},
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
+    "template.change": a_followed_template,
+    "template.follow": lambda: {**an_agent(), "template": a_template().name, "version": 1, "revision": 1},
+    "template.make": lambda: {"template": new_name("template"), "asset": "USDC", **limits()},
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},
     "withdrawal.cancel": a_withdrawal,
 }

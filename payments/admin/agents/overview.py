@@ -52,6 +52,7 @@ def show_overview(agent_id: str) -> dict[str, Any]:
         "runway": runway(budget),
         "bars": [(title, bars[field]) for field, title in _TITLES.items() if field in bars],
         "may_pay": services_words(policy.allowed_services, more.allowed_tags),
+        "follows": policy.template,
         "more": words,
         "is_more_open": len(words) <= _MOST_SHOWN,
         "problem": problem,
