@@ -87,9 +87,10 @@ def pay_at_once(access: dict[str, Any]) -> None:
 
 def ask_a_person(access: dict[str, Any]) -> None:
     """Ask for a payment that a person has to approve, and that nobody answers."""
-    body = {"agentId": "agent-travel-1", "service": "translation-api", "amount": "6.50", "asset": "EURC"}
-    said = {"reason": "The manual of the new ticket machine, 40 pages", "metadata": {"order": "T-118", "pages": 40}}
-    pay(access, "manual-118", {**body, **said})
+    subprocess.run([*shlex.split(access["manage"]), "set_policy", "agent-research", "--approval-above=3"], check=True)
+    body = {"agentId": "agent-research", "service": "weather-api", "amount": "4.10", "asset": "USDC"}
+    said = {"reason": "Forecasts of the next four weeks, for the harvest", "metadata": {"order": "T-118"}}
+    pay(access, "weeks-118", {**body, **said})
 
 
 def pay(access: dict[str, Any], key: str, body: dict[str, Any]) -> None:
