@@ -115,7 +115,10 @@ class _Replay:
             spent_today=held[DAY].amount,
             spent_this_week=held[WEEK].amount,
             payee=PayeeFacts(
-                past.service, is_approved=True, asset=asset, approved_at=_approved_at(payee, past),
+                past.service,
+                is_approved=True,
+                asset=asset,
+                approved_at=_approved_at(payee, past),
                 tags=payee.tags if payee else (),
             ),
             minimum=judged_as.minimum if judged_as else None,

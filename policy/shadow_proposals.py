@@ -59,8 +59,6 @@ def _drop(arguments: Mapping[str, Any], by: str, reason: str) -> str:
 
 
 KINDS = (
-    Kind(
-        BEGIN, "Try limits on an agent", "policy.change_agent", _begin, takes={**_OF_AGENT, **arguments_of_known()}
-    ),
+    Kind(BEGIN, "Try limits on an agent", "policy.change_agent", _begin, takes={**_OF_AGENT, **arguments_of_known()}),
     Kind(DROP, "Drop the shadow of an agent", "policy.change_agent", _drop, takes=_OF_AGENT),
 )

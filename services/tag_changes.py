@@ -69,9 +69,7 @@ def find_agents(service: Service, tags: Collection[str]) -> tuple[list[str], lis
         except OperationRefused:
             gain.append(f"{policy.agent_id} (its policy is of a later release)")
             continue
-        was, becomes = (
-            is_allowed(service.pk, some, policy.allowed_services, allowed) for some in (service.tags, tags)
-        )
+        was, becomes = (is_allowed(service.pk, some, policy.allowed_services, allowed) for some in (service.tags, tags))
         if was != becomes:
             (gain if becomes else lose).append(policy.agent_id)
     return gain, lose

@@ -209,9 +209,7 @@ def test_services_and_tags_let_more_pass_if_and_only_if_some_payee_with_some_tag
 
     def may_pay(limits, payee):
         services = None if limits.allowed_services is None else frozenset(limits.allowed_services)
-        return ask_rules(
-            replace(EXAMPLE_FACTS, payee=payee, allowed_services=services, more=limits.more)
-        ).is_approved
+        return ask_rules(replace(EXAMPLE_FACTS, payee=payee, allowed_services=services, more=limits.more)).is_approved
 
     assert lets_more_pass(old, new) is any(may_pay(new, one) and not may_pay(old, one) for one in payees)
 

@@ -53,9 +53,7 @@ def ask(agent, service, amount, at):
         return refusal.details["logId"]
 
 
-def test_the_preview_offers_to_try_the_limits_and_one_person_is_enough_though_more_would_pass(
-    finance, agent, settings
-):
+def test_the_preview_offers_to_try_the_limits_and_one_person_is_enough_though_more_would_pass(finance, agent, settings):
     settings.FOUR_EYES = True
     page = text_of(finance.post(POLICY, agent.id, **{**LIMITS, "daily_limit": "80"}))
     assert "Try it as a shadow" in page
