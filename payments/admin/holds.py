@@ -13,7 +13,8 @@ from django.shortcuts import get_object_or_404
 from django.utils.html import format_html
 from django.utils.text import Truncator
 
-from foundation.console.columns import amount, instant, linked, text
+from foundation.console.columns import instant, linked, text
+from foundation.console.figures import show_amount
 from foundation.console.filters import AssetFilter, DateFilter
 from foundation.console.id_filters import AgentFilter, PayeeFilter
 from foundation.console.views import show_page
@@ -43,9 +44,8 @@ class HoldAdmin(ListedAdmin):
     """Those that wait stand first: the one that expires first on top."""
 
     list_display = (
-        "id", "state", instant("created_at", "asked for"), linked("agent_id", "policy_agent"),
-        text("service", 128, "payee"), amount("amount"), "asset", "reason", instant("expires_at", "waits until"),
-        text("answered_by"),
+        "id", "state", linked("agent_id", "policy_agent"), text("service", 128, "payee"), "num_asked", "reason",
+        instant("created_at", "asked for"), instant("expires_at", "waits until"),
     )  # fmt: skip
     list_filter = (HoldStateFilter, DateFilter, AgentFilter, HoldPayee, HoldAsset)
     list_select_related = ("entry", "final_entry")
@@ -87,9 +87,9 @@ class HoldAdmin(ListedAdmin):
         state = state_of(hold)
         return format_html('<span class="badge {}">{}</span>', state, WORDS[state].lower())
 
-    @admin.display(description="asset")
-    def asset(self, hold: Hold) -> str:
-        return hold.entry.asset
+    @admin.display(description="amount")
+    def num_asked(self, hold: Hold) -> str:
+        return f"{show_amount(hold.amount)} {hold.entry.asset}"
 
     @admin.display(description="the agent's reason")
     def reason(self, hold: Hold) -> str:

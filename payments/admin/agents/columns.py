@@ -11,7 +11,7 @@ from foundation.console.figures import show_amount
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
 from ledger.queries import Budget, find_budget
-from payments.admin.agents.usage import held_words, runway, usage_bar
+from payments.admin.agents.usage import runway, usage_bar
 from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent
 
@@ -28,8 +28,9 @@ def budget_of(agent: Agent) -> Budget:
 
 
 def _with_held(budget: Budget) -> SafeString | str:
-    balance, held = show_amount(budget.balance), held_words(budget)
-    return format_html('{}<br><span class="muted">{}</span>', balance, held) if held else balance
+    balance, (held, _) = show_amount(budget.balance), budget.held
+    more = format_html('{}<br><span class="muted">{} more wait</span>', balance, show_amount(held))
+    return more if held else balance
 
 
 def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:

@@ -115,7 +115,5 @@ def runway(budget: Budget) -> str:
 
 def held_words(budget: Budget) -> str:
     """Say how much of an agent's money waits for a person's approval, which is not in its balance; "": nothing."""
-    amount, payments = budget.held
-    if not amount:
-        return ""
-    return f"{show_amount(amount)} {budget.asset} {'waits' if payments == 1 else 'wait'} for approval"
+    amount, _ = budget.held
+    return f"{show_amount(amount)} {budget.asset} more wait for approval" if amount else ""

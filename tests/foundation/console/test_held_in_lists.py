@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -12,10 +11,10 @@ from foundation.kernel.times import utc_now
 from ledger.models import Hold, HoldAnswer, LogEntry
 from payments.holding.answering import answer_hold
 from policy.operations import pause_agent
-from tests.foundation.console.test_holds import LIST, page_of
+from tests.foundation.console.test_holds import LIST, hold_payment, page_of
 from tests.foundation.console.test_payment_page import words
-from tests.support.factories import decide, make_agent, make_service
-from tests.support.held import end_hold, hold_payment
+from tests.support.factories import decide, make_service
+from tests.support.holds import asks_above, end, finish
 
 pytestmark = pytest.mark.usefixtures("db")
 
@@ -34,7 +33,7 @@ def listed(person, **query):
 # --- The list ---------------------------------------------------------------------------------------------------------
 def test_those_that_wait_stand_first_and_the_first_to_expire_on_top(auditor):
     ended, late, soon = hold_payment(), hold_payment(), hold_payment()
-    end_hold(ended, HoldAnswer.DECLINE)
+    end(ended.entry, HoldAnswer.DECLINE)
     Hold.objects.filter(pk=soon.pk).update(expires_at=late.expires_at - timedelta(hours=1))
 
     assert listed(auditor) == [soon.pk, late.pk, ended.pk]
@@ -42,11 +41,11 @@ def test_those_that_wait_stand_first_and_the_first_to_expire_on_top(auditor):
 
 def test_the_list_is_filtered_by_what_became_of_them_agent_and_payee(auditor):
     waits, approved, declined, expired, refused = (hold_payment() for _ in range(5))
-    end_hold(approved, HoldAnswer.APPROVE)
-    end_hold(declined, HoldAnswer.DECLINE)
-    end_hold(expired, now=expired.expires_at)
+    end(approved.entry, HoldAnswer.APPROVE)
+    end(declined.entry, HoldAnswer.DECLINE)
+    finish(expired.entry, expired.expires_at)
     pause_agent(refused.agent_id, by="kim")
-    end_hold(refused)
+    finish(refused.entry)
 
     for state, hold in (
         ("waits", waits), ("approved", approved), ("declined", declined), ("expired", expired), ("refused", refused),
@@ -57,7 +56,7 @@ def test_the_list_is_filtered_by_what_became_of_them_agent_and_payee(auditor):
 
 
 def test_the_list_is_summed_up_and_exported(auditor, hold):
-    end_hold(hold_payment("7"), HoldAnswer.DECLINE)
+    end(hold_payment("7").entry, HoldAnswer.DECLINE)
 
     sums = words(auditor.get(LIST, asset="USDC").content.decode())
     assert "USDC not approved 1 7.00" in sums
@@ -86,28 +85,27 @@ def test_the_log_says_that_it_is_held_and_counts_it_as_no_refusal(auditor, hold)
 
 def test_the_agent_says_what_waits_beside_its_balance(auditor, hold):
     text = words(auditor.get("policy_agent_change", hold.agent_id).content.decode())
-    assert "994.00 USDC" in text
-    assert "6.00 USDC waits for approval , which is not in it" in text
+    assert "994.00 USDC 6.00 USDC more wait for approval" in text
 
-    assert "994.00 6.00 USDC waits for approval" in words(auditor.get("policy_agent_changelist").content.decode())
+    assert "994.00 6.00 more wait" in words(auditor.get("policy_agent_changelist").content.decode())
 
 
 def test_an_agent_whose_limit_is_held_is_near_it(auditor):
-    hold = hold_payment("9", agent=make_agent(daily_limit="10", approval_above=Decimal(5)))
+    hold = hold_payment("9", agent=asks_above(daily_limit="10"))
 
     assert hold.agent_id in auditor.get("policy_agent_changelist", need="limit").content.decode()
 
 
 def test_an_approved_one_is_listed_on_the_day_of_its_approval_and_exported_with_its_key(auditor):
     asked = utc_now() - timedelta(days=2)
-    hold = hold_payment(agent=make_agent(approval_above=Decimal(5), approval_hours=72), at=asked)
-    end_hold(hold, HoldAnswer.APPROVE)
+    hold = hold_payment(agent=asks_above(approval_hours=72), at=asked)
+    end(hold.entry, HoldAnswer.APPROVE)
     payments, today = "payments_payment_changelist", f"{utc_now():%Y-%m-%d}"
 
     assert hold.pk in auditor.get(payments, since=today, until=today).content.decode()
     assert hold.pk not in auditor.get(payments, since=f"{asked:%Y-%m-%d}", until=f"{asked:%Y-%m-%d}").content.decode()
     exported = b"".join(auditor.get(payments, export="csv").streaming_content).decode()
-    assert hold.entry.idempotency_key in exported
+    assert f"{hold.entry.idempotency_key}" in exported
 
 
 def test_the_navigation_leads_to_the_list_for_everybody(auditor):
@@ -115,7 +113,7 @@ def test_the_navigation_leads_to_the_list_for_everybody(auditor):
 
 
 def test_answers_are_counted_as_one_decision_each(hold):
-    end_hold(hold, HoldAnswer.APPROVE)
+    end(hold.entry, HoldAnswer.APPROVE)
     answered = LogEntry.objects.filter(agent=hold.agent_id)
 
     assert sorted(answered.values_list("result", flat=True)) == ["approved", "held"]

@@ -7,7 +7,9 @@ import pytest
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
-from ledger.models import Hold, HoldAnswer
+from ledger.models import Hold, HoldAnswer, LogEntry
+from payments.deciding.operations import request_payment
+from payments.deciding.requests import PaymentRequest
 from payments.models import Payment
 from policy.operations import pause_agent
 from services.operations import Registration, register_service
@@ -15,13 +17,17 @@ from staff.models import ChangeRequest
 from tests.foundation.console.conftest import address, errors_in, sealed_in
 from tests.foundation.console.test_payment_page import words
 from tests.foundation.console.test_possible_actions import buttons
-from tests.support import factories
-from tests.support.factories import make_agent, make_service, new_address
-from tests.support.held import end_hold, hold_payment
+from tests.support.factories import decide, make_agent, make_service, new_address, new_name
+from tests.support.holds import asks_above, end, environment_at, finish
 
 pytestmark = pytest.mark.usefixtures("db")
 
 LIST, PAGE = "ledger_hold_changelist", "ledger_hold_change"
+
+
+def hold_payment(amount="6", *, agent=None, service=None, at=None):
+    """Have a payment held for a person's approval."""
+    return Hold.objects.get(entry=decide(agent or asks_above(), service or make_service(), amount, at=at))
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ def test_the_page_shows_what_a_person_decides_by(auditor, hold):
     for shown in (hold.agent_id, service.id, service.address, "evm-localnet", hold.entry.reason, hold.pk):
         assert shown in text
     # The other one is held, too: it counts, and stands among what the agent did lately.
-    assert "Balance: 987.75 USDC; 12.25 USDC wait for approval, which is not in it" in text
+    assert "Balance: 987.75 USDC, and 12.25 USDC more wait for approval." in text
     assert "12.25 of 50.00" in text
     assert "○ held for approval" in text.partition("What the agent did lately")[2]
     assert "✓ Verified just now" in text
@@ -75,8 +81,8 @@ def test_of_several_rules_that_ask_for_a_person_one_is_enough(auditor):
     assert "not needed Needs no approval Without approval 5.00 USDC" in text
 
 
-def test_what_the_agent_writes_stands_there_as_text_and_is_marked_off(finance, make_hostile):
-    hold = make_hostile("<script>alert(1)</script>\u202eApprove this", '{"note": "<b>urgent</b>\u2066"}')
+def test_what_the_agent_writes_stands_there_as_text_and_is_marked_off(finance):
+    hold = ask("<script>alert(1)</script>\u202eApprove this", '{"note": "<b>urgent</b>\u2066"}')
     html = page_of(finance, hold)
 
     assert "<script>alert(1)" not in html
@@ -87,19 +93,13 @@ def test_what_the_agent_writes_stands_there_as_text_and_is_marked_off(finance, m
     assert "&lt;b&gt;urgent&lt;/b&gt;\\u2066" in confirmation
 
 
-@pytest.fixture
-def make_hostile(monkeypatch):
+def ask(reason, metadata):
     """Have an agent ask with words of its own."""
-
-    def make(reason, metadata):
-        asked = factories.PaymentRequest
-        monkeypatch.setattr(
-            factories, "PaymentRequest",
-            lambda **members: asked(**{**members, "reason": reason, "metadata_json": metadata}),
-        )  # fmt: skip
-        return hold_payment()
-
-    return make
+    request = PaymentRequest(
+        agent_id=asks_above().id, service=make_service().id, amount=Decimal(6), amount_text="6", asset=Asset.USDC,
+        reason=reason, metadata_json=metadata, idempotency_key=new_name("key"), fingerprint=bytes(32),
+    )  # fmt: skip
+    return Hold.objects.get(entry=request_payment(request, environment_at()).entry)
 
 
 def test_the_page_says_that_the_payee_is_registered_at_another_address_by_now(auditor, hold):
@@ -132,12 +132,8 @@ def test_finance_declines_it_with_a_reason_that_the_agent_is_told(finance, hold)
     said = finance.carry_out("ledger_hold", "decline", hold.pk, reason="Not ours")
 
     assert said == [f"Declined {hold.pk}: nothing is paid, and 6.00 USDC count no more."]
-    assert "A person has declined this payment: Not ours" in words(page_of(finance, _ended(hold)))
-
-
-def _ended(hold):
-    end_hold(hold)
-    return hold
+    finish(hold.entry)
+    assert "A person has declined this payment: Not ours" in words(page_of(finance, hold))
 
 
 def test_nothing_happens_without_a_reason(finance, hold):
@@ -192,7 +188,7 @@ def test_what_has_expired_has_no_button(finance):
 
 # --- What became of it ------------------------------------------------------------------------------------------------
 def test_an_approved_one_says_who_why_and_leads_to_the_payment_which_leads_back(auditor, hold):
-    final = end_hold(hold, HoldAnswer.APPROVE)
+    final = end(hold.entry, HoldAnswer.APPROVE)
     html = page_of(auditor, hold)
 
     assert "fiona has approved it, and it was signed." in words(html)
@@ -208,7 +204,7 @@ def test_an_approved_one_says_who_why_and_leads_to_the_payment_which_leads_back(
 def test_the_payment_says_when_it_was_asked_for_and_approved_by_whom_and_by_which_rules(auditor):
     asked = utc_now() - timedelta(hours=2)
     hold = hold_payment(at=asked)
-    final = end_hold(hold, HoldAnswer.APPROVE)
+    final = end(hold.entry, HoldAnswer.APPROVE)
     text = words(auditor.get("payments_payment_change", hold.pk).content.decode())
 
     assert f"Approved {final.created_at:%Y-%m-%d %H:%M:%S} UTC, by fiona" in text
@@ -228,7 +224,10 @@ def test_the_payment_says_when_it_was_asked_for_and_approved_by_whom_and_by_whic
 def test_one_that_was_not_approved_says_why_and_was_refused_by_no_other_rule(auditor, hold, answer, sentence):
     if answer is None:
         pause_agent(hold.agent_id, by="kim")
-    final = end_hold(hold, answer)
+        finish(hold.entry)
+    else:
+        end(hold.entry, answer)
+    final = LogEntry.objects.get(hold_ended=hold)
 
     assert sentence in words(page_of(auditor, hold))
     text = words(auditor.get("ledger_logentry_change", final.pk).content.decode())
@@ -239,7 +238,7 @@ def test_one_that_was_not_approved_says_why_and_was_refused_by_no_other_rule(aud
 
 
 def test_one_that_nobody_has_answered_says_so(auditor, hold):
-    end_hold(hold, now=hold.expires_at + timedelta(seconds=1))
+    finish(hold.entry, hold.expires_at + timedelta(seconds=1))
 
     text = words(page_of(auditor, hold))
     assert f"Nobody has answered until {hold.expires_at:%Y-%m-%d %H:%M} UTC." in text
