@@ -64,8 +64,8 @@ refine(
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         (
-            "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment", "spentThisHour",
-            "spentThisMonth",
+            "balance", "heldForApproval", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment",
+            "spentThisHour", "spentThisMonth",
         ),
         COMPUTED_AMOUNT,
     ),

@@ -104,7 +104,6 @@ refine(
     payment_requests.HeldPaymentSerializer,
     id=identifier("pay"),
     amount=AMOUNT,
-    tx={"type": "null"},
     rule=refer("Rule"),
     message=MESSAGE,
     policyRevision=_REVISION,

@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from allowance_client import PaymentState, errors
@@ -23,7 +24,7 @@ from workshop.localnet.folder import ROOT
 EXPIRES = "2026-05-15T18:42:11.123Z"
 WHY = {"rule": "under_approval_limit", "message": "A person has to approve a payment above 0.25 USDC."}
 PENDING = {**PAYMENT, "status": "pending_approval", "tx": None, **WHY, "approvalExpiresAt": EXPIRES}
-STATE = {
+STATE: dict[str, Any] = {
     **PAYMENT, "agentId": "agent", "recipient": "eip155:1:0x01", "reason": "A test", "metadata": None, "finalTx": None,
     "transactions": [], "logId": "log_1", "settledAt": None, "failedAt": None, "failureReason": None, "escrowId": None,
 }  # fmt: skip
@@ -91,11 +92,12 @@ def test_a_declined_payment_is_raised_with_the_keys_own_answer(status):
 
 
 def test_what_is_refused_by_a_limit_after_all_is_asked_for_again_when_it_fits_under_the_following_key():
-    stage = Stage(held(), state("declined", **DECLINED), over_budget(allowed_in_s=30, retry_after="30"), held())
+    over = over_budget(allowed_in_s=30, retry_after="30")
+    stage = Stage(held(), state("declined", **DECLINED), over, paid())
 
     payment = stage.pay(idempotency_key="order", wait_until_decided_s=1, wait_until_allowed_s=60)
 
-    assert payment.is_pending
+    assert payment.idempotency_key == "order/2"
     assert [one.headers["Idempotency-Key"] for one in stage.requests if one.method == "POST"] == [
         "order", "order", "order/2",
     ]  # fmt: skip
@@ -130,8 +132,10 @@ def test_a_payment_that_waits_for_nobody_is_returned_as_it_is(status):
 
 @pytest.mark.parametrize("status", ["declined", "expired"])
 def test_a_payment_that_nobody_approves_is_raised_with_its_reason(status):
+    stage = Stage(state("pending_approval"), state(status, **DECLINED))
+
     with pytest.raises(errors.ApprovalDeclined, match="403 approval_declined: A person has declined") as raised:
-        decide(Stage(state("pending_approval"), state(status, **DECLINED)))
+        decide(stage)
 
     assert (raised.value.retry, raised.value.log_id) == ("new_key", "log_1")
     assert raised.value.payment is not None
@@ -139,23 +143,30 @@ def test_a_payment_that_nobody_approves_is_raised_with_its_reason(status):
 
 
 def test_a_payment_that_nobody_answers_in_time_is_raised_as_pending():
+    stage = Stage(*[state("pending_approval")] * 99)
+
     with pytest.raises(errors.ApprovalPending, match="waits for a person's approval until 2026-05-15") as raised:
-        decide(Stage(*[state("pending_approval")] * 99), timeout_s=5)
+        decide(stage, timeout_s=5)
 
     assert raised.value.payment.is_pending
 
 
 def test_waiting_for_the_chain_waits_for_the_person_first():
     stage = Stage(state("pending_approval"), state("approved"), state("settled"))
-    with pytest.raises(errors.ApprovalDeclined):
-        refusing = Stage(state("declined", **DECLINED))
-        refusing.run(refusing.operations.wait_settled(PAYMENT["id"]))
+    refusing = Stage(state("declined", **DECLINED))
 
+    with pytest.raises(errors.ApprovalDeclined):
+        refusing.run(refusing.operations.wait_settled(PAYMENT["id"]))
     assert stage.run(stage.operations.wait_settled(PAYMENT["id"])).status == "settled"
 
 
 # --- x402
-ASKED = {"service": "shop", "requirements": {"scheme": "exact"}, "reason": "A report", "idempotency_key": "report"}
+ASKED: dict[str, Any] = {
+    "service": "shop",
+    "requirements": {"scheme": "exact"},
+    "reason": "A report",
+    "idempotency_key": "report",
+}
 
 
 def test_a_demanded_payment_that_waits_is_raised_for_there_is_nothing_to_send_its_payee():
@@ -227,7 +238,7 @@ def test_a_payment_that_is_not_approved_is_raised_and_costs_nothing(servers, ope
     assert isinstance(shown, PaymentState)
     assert (shown.is_declined, shown.log_id) == (True, raised.value.log_id)
     assert not Payment.objects.filter(agent=asking.agent).exists()
-    assert allowance.budget().balance == 1000
+    assert (allowance.budget().balance, allowance.budget().held_for_approval) == (1000, None)
 
 
 def test_an_evaluation_and_the_log_tell_that_a_person_is_asked(servers, open_client, asking):
@@ -239,7 +250,9 @@ def test_an_evaluation_and_the_log_tell_that_a_person_is_asked(servers, open_cli
 
     assert (evaluation.result, evaluation.is_held, evaluation.is_approved) == ("held", True, False)
     assert (entry.result, entry.payment_id, entry.rule) == ("held", payment.id, payment.rule)
-    assert (allowance.budget().balance, allowance.budget().spent_today) == (Decimal("999.5"), Decimal("0.5"))
+    budget = allowance.budget()
+    half = Decimal("0.5")
+    assert (budget.balance, budget.spent_today, budget.held_for_approval) == (Decimal("999.5"), half, half)
 
 
 # A program that is killed with -9 while it waits for a person, once the payment is held.

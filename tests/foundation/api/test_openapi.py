@@ -33,7 +33,7 @@ FIELDS = {
     "LogEntry": ["id", "agentId", "service", "amount", "asset", "result", "rule", "createdAt"],
     "Budget": [
         "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
-        "maxPerPayment", "policyRevision", *(part.name for part in PARTS), "spentThisHour", "spentThisMonth",
+        "maxPerPayment", "policyRevision", "heldForApproval", *(part.name for part in PARTS), "spentThisHour", "spentThisMonth",
         "spentInTotal", "paymentsThisHour", "paymentsToday",
     ],
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
