@@ -78,7 +78,7 @@ def test_of_people_who_answer_at_once_one_wins_and_the_others_are_told_so(agent)
     for held in held_of(agent, 3):
         answers = [HoldAnswer.APPROVE, HoldAnswer.DECLINE] * (THREADS // 2)
         acts = [
-            partial(answer_hold, held.payment_id, one, by=f"person-{number}", reason="R")
+            partial(answer_hold, str(held.payment_id), one, by=f"person-{number}", reason="R")
             for number, one in enumerate(answers)
         ]
 
