@@ -107,6 +107,7 @@ def _find_refusals(hold: Hold, agent: Agent, now: datetime) -> Iterator[str]:
 def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
     """Make the request again, as it was asked for."""
     entry = hold.entry
+    answer = (hold.answered_by, hold.answer_reason)
     return PaymentRequest(
         agent_id=hold.agent_id,
         service=hold.service,
@@ -118,6 +119,6 @@ def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
         idempotency_key=entry.idempotency_key or "",
         fingerprint=bytes(entry.fingerprint or b""),
         demand=None if hold.demand_json is None else Demand.of(json.loads(hold.demand_json)),
-        held=HeldPayment(hold.id, entry.id, hold.created_at, hold.answered_by, hold.answer_reason, refusal),
+        held=HeldPayment(hold.id, entry.id, hold.created_at, *answer, refusal, hold.expires_at),
         asked_with=hold.api_key,
     )

@@ -108,8 +108,9 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
 
 
 def may_receive_now(now: datetime) -> Q:
-    """Select the endpoints that may receive events now: enabled, past their Retry-After, with a URL; of services
-    only those of approved ones.
+    """Select the endpoints that may receive events now: enabled, with a URL, past their Retry-After.
+
+    Those of services only if they are approved.
     """
     return RECEIVES_EVENTS & Q(disabled_at=None) & ~Q(held_until__gt=now)
 
