@@ -4,13 +4,14 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.db import transaction
+from django.db.models import Sum
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import EXACT, AmountError, format_amount, to_base_units
 from foundation.kernel.times import utc_now
-from ledger.models import BalanceMovement, MovementKind
+from ledger.models import BalanceMovement, Hold, MovementKind
 from ledger.queries import find_newest_by_hand
 from policy.models import Agent
 from policy.operations import lock_agent
@@ -33,21 +34,32 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", cha
 
 
 def withdraw_funds(
-    agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
+    agent_id: str,
+    *,
+    amount: Decimal,
+    by: str,
+    reason: str,
+    chain: str,
+    after: int | None = None,
+    has_left: bool = False,
 ) -> BalanceMovement:
     """Deduct a withdrawal on a chain (CAIP-2) from an agent's balance. It moves no tokens.
+
+    What is held for a person's approval is not withdrawn, unless the tokens have left already (`has_left`).
 
     `after` is the agent's newest movement by hand that the author saw (`find_newest_by_hand`). If it is given and there
     is a newer one, nothing is booked: a form that is sent twice is booked once.
 
     Raises:
         OperationRefused: no such agent, no author or reason, not a positive amount of its asset, more than the
-            balance, or a movement since.
+            balance or than what is not held of it, or a movement since.
     """
     with transaction.atomic():
         agent = _lock_for_hand(agent_id, by, reason, after)
         _check_positive(agent, amount, "Withdraw an amount greater than zero.")
         _check_balance(agent, -amount)
+        if not has_left:
+            _check_unheld(agent, amount)
         return move_balance(agent, kind=MovementKind.WITHDRAWAL, amount=-amount, by=by, reason=reason, chain=chain)
 
 
@@ -56,7 +68,8 @@ def adjust_balance(
 ) -> Agent:
     """Correct an agent's balance by a signed amount of what the escrow on a chain (CAIP-2) holds.
 
-    The caller checks that the escrow holds as much. `after` as in `withdraw_funds`.
+    The caller checks that the escrow holds as much. `after` as in `withdraw_funds`. What is held for a person's
+    approval does not keep it: what the balance does not cover then is refused when somebody approves it.
 
     Raises:
         OperationRefused: no such agent, no author or reason, zero or no amount of its asset, below zero, or a movement
@@ -119,6 +132,17 @@ def _check_positive(agent: Agent, amount: Decimal, otherwise: str) -> None:
 def _check_balance(agent: Agent, change: Decimal) -> None:
     if EXACT.add(agent.balance, change) < 0:
         raise OperationRefused(f"The balance of {agent.id} is {format_amount(agent.balance)} {agent.asset}.")
+
+
+def _check_unheld(agent: Agent, amount: Decimal) -> None:
+    """Keep what is held for a person's approval; under the agent's lock, nothing more is held meanwhile."""
+    held = Hold.objects.filter(agent=agent, ended_at=None).aggregate(total=Sum("amount"))["total"] or Decimal(0)
+    if EXACT.add(amount, held) > agent.balance:
+        balance = f"{format_amount(agent.balance)} {agent.asset}"
+        raise OperationRefused(
+            f"The balance of {agent.id} is {balance}, of which {format_amount(held)} are held for payments that wait "
+            "for approval: somebody has to decline them first."
+        )
 
 
 def _base_units(agent: Agent, amount: Decimal) -> int:

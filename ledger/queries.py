@@ -57,10 +57,10 @@ class Budget:
         held, payments = self.held
         found: dict[str, Figure | None] = {}
         for part, _ in given(self.more):
-            if part.field in COUNTED:
-                figure = counted.get(part.field)
-                is_amount = part.kind.is_amount
-                found[part.field] = figure if figure is None else figure + held if is_amount else int(figure + payments)
+            if part.field in COUNTED and (figure := counted.get(part.field)) is not None:
+                found[part.field] = figure + held if part.kind.is_amount else int(figure + payments)
+            elif part.field in COUNTED:
+                found[part.field] = None
         return found
 
 

@@ -12,13 +12,14 @@ from policy.operations import lock_agent
 
 
 def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
-    """Archive a paused agent without money, and revoke the keys that are bound to it.
+    """Archive a paused agent without money or open payments, and revoke the keys that are bound to it.
 
     Lists leave it out, and it is not resumed unless it is restored. What comes in for it later is credited all the
     same, and lists show it again.
 
     Raises:
-        OperationRefused: no such agent, it is not paused, has money, or is archived already.
+        OperationRefused: no such agent, it is not paused, has money or a payment that waits for approval, or is
+            archived already.
     """
     with transaction.atomic():
         agent = lock_agent(agent_id)
@@ -26,6 +27,8 @@ def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
             raise OperationRefused(f"{agent_id} is archived already.")
         if agent.status != AgentStatus.PAUSED:
             raise OperationRefused(f"{agent_id} is active: pause it first.")
+        if agent.hold_set.filter(ended_at=None).exists():
+            raise OperationRefused(f"{agent_id} has payments that wait for approval: try again once they have ended.")
         if agent.balance:
             raise OperationRefused(f"{agent_id} still has {format_amount(agent.balance)} {agent.asset}.")
         agent.archived_at = utc_now()

@@ -9,5 +9,8 @@ class PolicyConfig(AppConfig):
 
     def ready(self) -> None:
         from policy.proposals import register_kinds
+        from policy.shadow_proposals import KINDS
+        from staff.kinds import register
 
         register_kinds()
+        register(*KINDS)

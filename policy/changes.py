@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from policy.models import Agent, PolicyRevision, SignerSwitch
+from policy.models import Agent, PolicyRevision, ShadowRevision, SignerSwitch
 from policy.more_limits import given
 from staff.audit import record
 
@@ -31,6 +31,24 @@ def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, rea
         after={**every, **is_now},
         now=after.created_at,
     )
+
+
+def record_shadow(
+    action: str,
+    agent_id: str,
+    *,
+    before: ShadowRevision | None,
+    after: ShadowRevision | None = None,
+    by: str,
+    reason: str,
+) -> None:
+    """Record that limits are tried on an agent, or are not any more; None: there are none."""
+    was, is_now = (None if one is None else _limits(one) for one in (before, after))
+    if was is not None and is_now is not None:
+        every = dict.fromkeys((*was, *is_now))
+        was, is_now = {**every, **was}, {**every, **is_now}
+    now = None if after is None else after.created_at
+    record(action, subject_type="shadow", subject=agent_id, by=by, reason=reason, before=was, after=is_now, now=now)
 
 
 def record_status(agent: Agent, before: str, *, by: str, reason: str, now: datetime | None) -> None:
@@ -75,8 +93,11 @@ def record_signer(switch: SignerSwitch, *, was_signing: bool, by: str, reason: s
 
 
 def _policy(revision: PolicyRevision) -> dict[str, Any]:
+    return {"policyRevision": str(revision), **_limits(revision)}
+
+
+def _limits(revision: PolicyRevision | ShadowRevision) -> dict[str, Any]:
     return {
-        "policyRevision": str(revision),
         "maxPerPayment": revision.max_per_payment,
         "dailyLimit": revision.daily_limit,
         "weeklyLimit": revision.weekly_limit,

@@ -15,6 +15,7 @@ from foundation.kernel.money import format_amount, parse_amount
 from foundation.kernel.times import format_instant, parse_instant
 from policy.hours import Hours, parse_hours
 from policy.payee_limits import parse_payee_limits, write_payee_limits
+from policy.tags import parse_allowed_tags, write_tags
 
 MOST_COUNTED = 1_000_000_000
 MOST_HOURS = 366 * 24
@@ -107,6 +108,13 @@ UNTIL = LimitKind(
     lambda old, new: isinstance(old, datetime) and (new is None or new > old),
     format_instant,
 )
+TAGS = LimitKind(
+    "TAGS",
+    lambda text, _asset: parse_allowed_tags(text),
+    write_tags,
+    lambda _old, _new: False,  # together with the allowed services: see `policy.limits`
+    list,
+)
 PAYEES = LimitKind(
     "LIMITS",
     parse_payee_limits,
@@ -114,3 +122,5 @@ PAYEES = LimitKind(
     lambda _old, _new: False,  # together with the default of all payees: see there
     lambda value: {payee: limits.shown() for payee, limits in value.items()},
 )
+# Kinds whose values are whole numbers.
+NUMBERS = (COUNT, WAITED, HOURS_WAITED, HOURS_TO_ACT)

@@ -1,4 +1,4 @@
-"""Agents, the revisions of their policies, API keys, and the switch of the policy signer."""
+"""Agents, the revisions of their policies and their shadows, API keys, and the switch of the policy signer."""
 
 from decimal import Decimal
 
@@ -93,6 +93,39 @@ class PolicyRevision(models.Model):
 
     def __str__(self) -> str:
         return f"polrev_{self.number}"
+
+    @property
+    def more(self) -> MoreLimits:
+        """Read the optional limits; raises OperationRefused if only a later release knows one."""
+        return read_more(self.more_json)
+
+
+class ShadowRevision(models.Model):
+    """Limits that are tried on an agent: what they would have decided since `created_at` is worked out from the log.
+
+    No payment is decided by them, and none reads them. An agent has one at most.
+    """
+
+    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, primary_key=True, related_name="shadow")
+    max_per_payment = AmountField()
+    daily_limit = AmountField()
+    weekly_limit = AmountField()
+    allowed_services = ArrayField(models.CharField(max_length=128), null=True)
+    more_json = models.TextField(help_text="The optional limits.")
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("agent",)
+        constraints = (
+            models.CheckConstraint(
+                name="shadow_limits_not_negative",
+                condition=Q(max_per_payment__gte=0, daily_limit__gte=0, weekly_limit__gte=0),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"shadow of {self.agent_id}"
 
     @property
     def more(self) -> MoreLimits:

@@ -13,7 +13,7 @@ from foundation.kernel.times import utc_now
 from policy import changes
 from policy.agent_ids import check_agent_id
 from policy.limits import Limits, lets_more_pass
-from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
+from policy.models import Agent, AgentStatus, PolicyRevision, ShadowRevision, SignerSwitch
 from policy.more_limits import MoreLimits, given, write_more
 
 _MAX_SERVICE_ID_LENGTH = 128
@@ -83,8 +83,8 @@ def set_policy(
     return revision
 
 
-def limits_of(revision: PolicyRevision) -> Limits:
-    """Return the limits of a revision."""
+def limits_of(revision: PolicyRevision | ShadowRevision) -> Limits:
+    """Return the limits of a revision, or of a shadow."""
     return Limits(
         revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services, revision.more
     )

@@ -26,6 +26,7 @@ from policy.operations import (
     set_policy,
     switch_signer,
 )
+from policy.shadows import end_adopted
 from staff.audit import is_confirmed
 from staff.kinds import STOP, Argument, Kind, register
 from staff.second_person import Outcome, Proposal, propose
@@ -135,14 +136,16 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         raise OperationRefused(f"There is no agent {arguments['agent']}.")
     if not names_a_limit(arguments):
         raise OperationRefused("Name at least one limit, or allowed_services.")
-    revision = set_policy(
-        agent.id,
-        change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
-        by=by,
-        reason=reason,
-        seen=arguments.get("revision"),
-        is_by_one=_is_by_one(by),
-    )
+    with transaction.atomic():
+        revision = set_policy(
+            agent.id,
+            change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
+            by=by,
+            reason=reason,
+            seen=arguments.get("revision"),
+            is_by_one=_is_by_one(by),
+        )
+        end_adopted(revision, by=by, reason=reason)
     return f"The policy of {agent} is {revision} now."
 
 

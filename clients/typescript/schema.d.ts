@@ -455,6 +455,14 @@ export interface components {
                 [key: string]: components["schemas"]["PayeeLimits"];
             };
             /**
+             * @description The tags of the payees that it may pay, beside those that its policy names.
+             * @example [
+             *       "compute",
+             *       "data"
+             *     ]
+             */
+            allowedTags?: string[];
+            /**
              * @description When it may pay: hours of the clock on the wall, in a time zone.
              * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
              */
@@ -673,6 +681,14 @@ export interface components {
             payeeLimits?: {
                 [key: string]: components["schemas"]["PayeeLimits"];
             };
+            /**
+             * @description The tags of the payees that it may pay, beside those that its policy names.
+             * @example [
+             *       "compute",
+             *       "data"
+             *     ]
+             */
+            allowedTags?: string[];
             /**
              * @description When it may pay: hours of the clock on the wall, in a time zone.
              * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
@@ -1073,6 +1089,10 @@ export interface components {
             requested?: string;
             /** @example 99.50 */
             remaining?: string;
+            /** @example compute, data */
+            allowedTags?: string;
+            /** @example compute, data */
+            payeeTags?: string;
             /** @example 99.50 */
             balance?: string;
             /**

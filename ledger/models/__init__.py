@@ -7,5 +7,13 @@ from ledger.models.log import LogEntry, Result
 from ledger.models.tallies import Tally, TallyMark
 
 __all__ = (
-    "BalanceMovement", "ClockRepair", "Hold", "HoldAnswer", "LogEntry", "MovementKind", "Result", "Tally", "TallyMark",
+    "BalanceMovement",
+    "ClockRepair",
+    "Hold",
+    "HoldAnswer",
+    "LogEntry",
+    "MovementKind",
+    "Result",
+    "Tally",
+    "TallyMark",
 )

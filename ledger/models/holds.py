@@ -65,5 +65,10 @@ class Hold(models.Model):
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def audited_as(self) -> str:
+        """The action that the audit has of its answer."""
+        return f"payment.{HoldAnswer(self.answer).label}"
+
     def is_expired(self, now: datetime) -> bool:
         return now >= self.expires_at

@@ -49,7 +49,7 @@ def refusal(entry: LogEntry, *, replayed_at: datetime | None = None) -> Contract
     details = entry.explanation
     message = details.pop("message")
     # Who has answered for the owner of the agent is in the log.
-    for name in ("request", "answeredBy"):
+    for name in ("request", "answer", "answeredBy"):
         details.pop(name, None)
     if rule.field is not None:
         details["fields"] = [{"param": rule.field, "message": message}]

@@ -74,5 +74,5 @@ def _state(one: Decided) -> tuple[HeldStatus | PaymentStatus, datetime, datetime
             raise TypeError("Nobody holds this payment.")
         return HeldStatus.PENDING_APPROVAL, at, hold.expires_at, hold.payment_id
     is_paid = one.entry.result == Result.APPROVED
-    end = end_of_hold(at, held.expires_at, is_answered=bool(held.answered_by))
+    end = end_of_hold(at, held.expires_at, is_answered=bool(held.answer))
     return PaymentStatus.APPROVED if is_paid else end, held.asked_at, held.expires_at, held.payment_id

@@ -52,8 +52,10 @@ def explain_hold(decision: Decision, facts: Facts, recipient: str, expires_at: d
 
 def explain_answer(held: HeldPayment) -> dict[str, str]:
     """Say of the decision that ends a hold which one began it, and who has answered."""
-    answered = {"answeredBy": held.answered_by, "answerReason": held.answer_reason} if held.answered_by else {}
-    return {"heldBy": held.entry_id, "heldAt": format_instant(held.asked_at), **answered}
+    begun = {"heldBy": held.entry_id, "heldAt": format_instant(held.asked_at)}
+    if not held.answer:
+        return begun
+    return begun | {"answer": held.answer, "answeredBy": held.answered_by, "answerReason": held.answer_reason}
 
 
 def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -> dict[str, Any]:

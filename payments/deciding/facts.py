@@ -43,7 +43,7 @@ def facts_of(
         asset=request.asset,
         agent_is_active=agent.status == "active",
         agent_asset=agent.asset,
-        balance=agent.balance - held.amount,
+        balance=max(agent.balance - held.amount, _NOTHING),
         limits=known.policy,
         spent_today=known.spent_today + held.amount,
         spent_this_week=known.spent_this_week + held.amount,
@@ -104,6 +104,7 @@ def _payee_facts(
         wants_it_elsewhere=not is_demanded,
         obstacle=_find_obstacle(request, known, payee, environment, batch) if payee.is_approved else None,
         approved_at=payee.decided_at if payee.is_approved else None,
+        tags=payee.tags,
     )
 
 

@@ -21,7 +21,7 @@ from payments.deciding.counted import NOTHING_HELD
 from payments.deciding.entries import FindMoment, explain_answer, explain_approval, explain_hold, explain_refusal
 from payments.deciding.facts import facts_of
 from payments.deciding.known import Known
-from payments.deciding.preparation import payment_payload, prepare_payment
+from payments.deciding.preparation import check_demand, payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest, Prepared
 from payments.deciding.running import Judged, NewHold, RunningBatch
 from policy.facts import Facts
@@ -55,6 +55,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
         if prepared.authorization is not None and request.demand is not None:
             explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
     elif decision.is_held and known.payee is not None:
+        check_demand(request, known, environment)
         hold = NewHold(new_id("pay", known.decided_at), known.decided_at + facts.more.time_to_approve)
         explanation = explain_hold(decision, facts, known.payee.recipient, hold.expires_at)
     elif request.held is not None:

@@ -15,7 +15,15 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from chains.port import ChainUnavailable, Order, SignedAuthorization, Submitter, TransactionPlan
+from chains.port import (
+    ChainAdapter,
+    ChainUnavailable,
+    Order,
+    SignedAuthorization,
+    Submitter,
+    TransactionPlan,
+    TransferAuthorizer,
+)
 from foundation.kernel.errors import InvalidRequest
 from foundation.kernel.ids import new_id
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -100,6 +108,20 @@ def _plan(request: PaymentRequest, known: Known, environment: Environment, gas_i
     return Prepared(payment_id, adapter, plan, payee, relayer, most_cost)
 
 
+def check_demand(request: PaymentRequest, known: Known, environment: Environment) -> None:
+    """Check that a payee could take what is held for a person's approval, as far as that is known; signs nothing.
+
+    Raises:
+        InvalidRequest: what the payee asks for cannot be authorized there.
+    """
+    payee = known.payee
+    chain = if_fresh(known.chain, at=known.decided_at, max_age=environment.max_chain_state_age)
+    adapter = None if payee is None else environment.chains.get(payee.chain)
+    if request.demand is not None and payee is not None and chain is not None and adapter is not None:
+        order = Order("", request.asset, request.amount, payee.address)
+        _require_authorizable(adapter, order, request.demand, read_state(chain.state))
+
+
 @lru_cache(maxsize=64)
 def read_state(text: str) -> Mapping[str, Any]:
     """Read the observed state of a chain, which many payments share."""
@@ -108,12 +130,19 @@ def read_state(text: str) -> Mapping[str, Any]:
 
 
 def _authorize(prepared: Prepared, demand: Demand, at: datetime) -> SignedAuthorization:
-    authorizations, plan = prepared.adapter.authorizations, prepared.plan
-    if authorizations is None:
-        raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
-    if objection := authorizations.find_objection(plan.orders[0], demand.terms, plan.state):
-        raise InvalidRequest.of("paymentRequirements", objection)
+    plan = prepared.plan
+    authorizations = _require_authorizable(prepared.adapter, plan.orders[0], demand, plan.state)
     return authorizations.authorize(plan, demand.terms, at)
+
+
+def _require_authorizable(
+    adapter: ChainAdapter, order: Order, demand: Demand, state: Mapping[str, Any]
+) -> TransferAuthorizer:
+    if adapter.authorizations is None:
+        raise InvalidRequest.of("paymentRequirements", "No payee on this chain can take its money itself.")
+    if objection := adapter.authorizations.find_objection(order, demand.terms, state):
+        raise InvalidRequest.of("paymentRequirements", objection)
+    return adapter.authorizations
 
 
 def _require_relayer(known: Known, payee: PayeeRecord) -> RelayerRecord:

@@ -44,13 +44,14 @@ class HeldPayment:
 
     `payment_id` and `entry_id` are its own and that of the decision to hold it, `asked_at` is when that was made, and
     `expires_at` until when it could be approved.
-    `refusal` says in a sentence why it is refused whatever the rules say; None: a person has approved it. `answered_by`
-    is that person, with the reason; both are empty if nobody has answered.
+    `refusal` says in a sentence why it is refused whatever the rules say; None: a person has approved it. `answer` is
+    what a person has said (`HoldAnswer`), `answered_by` who that is, with the reason; all are empty if nobody has.
     """
 
     payment_id: str
     entry_id: str
     asked_at: datetime
+    answer: str
     answered_by: str
     answer_reason: str
     refusal: str | None

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from foundation.kernel.assets import Asset
-from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import InvalidRequest, PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
@@ -47,10 +47,13 @@ def finish_hold(payment_id: str, environment: Environment) -> LogEntry | None:
     try:
         return _finish(payment_id, environment, now)
     except PolicySignerUnavailable:
-        hold = Hold.objects.get(pk=payment_id)
-        if not hold.is_expired(now):
+        if not Hold.objects.get(pk=payment_id).is_expired(now):
             raise
         return _finish(payment_id, environment, now, "It was approved, but could not be signed before it expired.")
+    except InvalidRequest as error:
+        # Time does not help: the payee asks for what its chain does not authorize any more (x402).
+        why = " ".join(one["message"] for one in error.details.get("fields", ())) or error.message
+        return _finish(payment_id, environment, now, f"It was approved, but its payee cannot take it: {why}")
 
 
 def _find_ended(now: datetime) -> list[str]:
@@ -107,7 +110,6 @@ def _find_refusals(hold: Hold, agent: Agent, now: datetime) -> Iterator[str]:
 def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
     """Make the request again, as it was asked for."""
     entry = hold.entry
-    answer = (hold.answered_by, hold.answer_reason)
     return PaymentRequest(
         agent_id=hold.agent_id,
         service=hold.service,
@@ -119,6 +121,15 @@ def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
         idempotency_key=entry.idempotency_key or "",
         fingerprint=bytes(entry.fingerprint or b""),
         demand=None if hold.demand_json is None else Demand.of(json.loads(hold.demand_json)),
-        held=HeldPayment(hold.id, entry.id, hold.created_at, *answer, refusal, hold.expires_at),
+        held=HeldPayment(
+            hold.id,
+            entry.id,
+            hold.created_at,
+            hold.answer,
+            hold.answered_by,
+            hold.answer_reason,
+            refusal,
+            hold.expires_at,
+        ),
         asked_with=hold.api_key,
     )

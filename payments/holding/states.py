@@ -7,7 +7,7 @@ from django.db.models import F, Q, QuerySet
 
 from ledger.models import Hold, LogEntry, Result
 from payments.lifecycle import HeldStatus, end_of_hold
-from payments.payment_states import PaymentFilters
+from payments.payment_states import PaymentFilters, is_payment_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ def has_ended(payment_id: str) -> bool:
 
 def find_held(payment_id: str) -> HeldState | None:
     """Find a payment that waits for approval, or was refused after that."""
+    if not is_payment_id(payment_id):
+        return None
     hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
     return None if hold is None else _state(hold)
 

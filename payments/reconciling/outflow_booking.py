@@ -114,4 +114,6 @@ def _withdraw(agent_id: str, outflow: Outflow, *, by: str, reason: str) -> Balan
     if outflow.asset != agent.asset or not outflow.amount:
         left = outflow.asset if outflow.asset and outflow.amount else "nothing that is served"
         raise OperationRefused(f"The allowance of {agent_id} is in {agent.asset}; the outflow is of {left}.")
-    return operations.withdraw_funds(agent_id, amount=outflow.amount, by=by, reason=reason, chain=outflow.chain)
+    return operations.withdraw_funds(
+        agent_id, amount=outflow.amount, by=by, reason=reason, chain=outflow.chain, has_left=True
+    )

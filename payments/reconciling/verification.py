@@ -27,7 +27,7 @@ from payments.deciding.escrow_ids import key_hash
 from payments.funding.deposits import DEPOSIT_AUTHOR
 from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
-from payments.reconciling.held_payments import find_wrong_holds, key_of
+from payments.reconciling.held_payments import find_unasked, find_wrong_holds, key_of
 from policy.models import Agent, PolicyRevision
 from policy.signer import published_keys
 
@@ -122,6 +122,8 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     policy = PolicyRevision.objects.filter(agent_id=entry.agent_id, number=entry.policy_revision).first()
     if policy is None or not is_judged_by(entry, policy):
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
+    if policy is not None:
+        yield from find_unasked(entry, policy)
     hashed = key_hash(salt, entry.agent_id, key_of(entry))
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
         yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -10,11 +10,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from chains.catalogue import find_chain
-from foundation.console.pages import ReadOnlyAdmin
 from foundation.console.views import show_form
 from foundation.kernel.errors import OperationRefused
 from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
 from services.admin.decision_steps import APPROVE, DISABLE, ENABLE, REJECT, REOPEN, Step
+from services.admin.tags import TagActions
 from services.admin.webhook_columns import rotation
 from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
@@ -35,11 +35,10 @@ class Answer:
     reason: str
 
 
-class DecisionActions(ReadOnlyAdmin):
+class DecisionActions(TagActions):
     """Actions of finance staff on services."""
 
-    fieldsets: ClassVar[Any] = None  # as in ReadOnlyAdmin
-    actions = ("approve", "reject", "disable", "enable", "reopen")
+    actions = ("approve", "reject", "disable", "enable", "reopen", "tag")
 
     @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
     def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:

@@ -8,6 +8,7 @@ from django.urls import NoReverseMatch, reverse
 _PAGES = {
     "agent": "policy_agent_change",
     "policy": "policy_agent_change",
+    "shadow": "policy_agent_shadow",
     "api_key": "policy_apikey_change",
     "service": "services_service_change",
     "webhook": "services_webhookendpoint_change",

@@ -166,7 +166,7 @@ def test_what_a_payee_is_really_sent_verifies_for_this_payee_alone(db):
 @pytest.mark.parametrize("by", [{}, {"service": "shop", "agent": "agent-research"}])
 def test_one_receives_either_for_a_service_or_for_an_agent(by):
     with pytest.raises(ValueError, match="your service, or your agent"):
-        verify_webhook(*signed(), **by, **EITHER)
+        verify_webhook(*signed(), **{**EITHER, **by})
 
 
 @pytest.mark.parametrize("kind", ["approval.requested", "approval.approved", "approval.declined", "approval.expired"])

@@ -14,9 +14,10 @@ from chains.port import Obstacle
 from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
+from policy.holding_rules import PERSON_RULE
 from policy.hours import parse_hours
 from policy.more_limits import PARTS, MoreLimits
-from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, ask_rules, find_rule
+from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, ask_rules, find_rule, rules_for_approved
 
 NOW = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
 PASSING = Facts(
@@ -57,9 +58,12 @@ FAULTS: dict[str, dict[str, Any]] = {
     "under_payee_daily_limit": {"payee_daily_limit": Decimal("4.99")},
     "under_payee_max_payment": {"payee_max_per_payment": Decimal("4.99")},
     "under_first_payments_limit": {"new_payee_payments": 1, "new_payee_max_per_payment": Decimal("4.99")},
+    "payee_paid_before": {"approval_for_first": True},
+    "under_daily_approval_limit": {"approval_above_day": Decimal("4.99")},
+    "under_approval_limit": {"approval_above": Decimal("4.99")},
     "under_max_payment": {"max_per_payment": Decimal("4.99")},
 }
-
+HOLDING = [rule.name for rule in RULES if rule.holds]
 
 _OPTIONAL = {part.field for part in PARTS}
 
@@ -72,8 +76,9 @@ def passing_but(*faults: str) -> Facts:
 
 
 def test_every_rule_is_found_by_its_name_which_the_log_has_room_for():
-    assert (*(rule.name for rule in RULES), "policy_signer_available") == RULE_NAMES
-    assert [find_rule(name) for name in RULE_NAMES] == [*RULES, SIGNER_RULE]
+    others = ("approved_by_person", "policy_signer_available")
+    assert (*(rule.name for rule in RULES), *others) == RULE_NAMES
+    assert [find_rule(name) for name in RULE_NAMES] == [*RULES, PERSON_RULE, SIGNER_RULE]
     assert max(map(len, RULE_NAMES)) <= (LogEntry._meta.get_field("rule").max_length or 0)
 
 
@@ -104,16 +109,54 @@ def test_a_payment_that_passes_every_rule_is_approved_by_the_last():
 
 
 @pytest.mark.parametrize("rule", FAULTS)
-def test_a_rule_that_fails_blocks_and_names_the_decision(rule):
+def test_a_rule_that_fails_blocks_or_holds_and_names_the_decision(rule):
     decision = ask_rules(passing_but(rule))
 
     assert (decision.is_approved, decision.rule.name) == (False, rule)
+    assert (decision.is_held, decision.is_refused) == (rule in HOLDING, rule not in HOLDING)
     assert decision.explanation.message
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(FAULTS, 2)))
-def test_of_two_rules_that_fail_the_first_decides(first, second):
-    assert ask_rules(passing_but(first, second)).rule.name == first
+def test_of_two_rules_that_fail_the_first_decides_and_one_that_holds_loses_against_one_that_refuses(first, second):
+    decision = ask_rules(passing_but(first, second))
+
+    expected = second if first in HOLDING and second not in HOLDING else first
+    assert (decision.rule.name, decision.is_held) == (expected, expected in HOLDING)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in FAULTS if rule not in HOLDING])
+def test_what_fails_every_rule_that_holds_is_refused_by_the_one_that_refuses(rule):
+    decision = ask_rules(passing_but(rule, *HOLDING))
+
+    assert (decision.rule.name, decision.is_held, decision.is_refused) == (rule, False, True)
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_what_a_person_has_approved_is_asked_all_rules_but_those_that_hold(rule):
+    facts = passing_but(rule, *HOLDING)
+    decision = ask_rules(facts, rules_for_approved(facts.more))
+
+    assert (decision.is_approved, decision.is_held) == (rule in HOLDING, False)
+    assert decision.rule.name == ("under_max_payment" if rule in HOLDING else rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change", "spent"),
+    [
+        ("under_approval_limit", {"approval_above": Decimal(5)}, Decimal(100)),
+        ("under_daily_approval_limit", {"approval_above_day": Decimal(8)}, Decimal(3)),
+    ],
+)
+@pytest.mark.parametrize(("amount", "is_held"), [("4.999999", False), ("5", False), ("5.000001", True)])
+def test_only_what_is_above_a_threshold_is_held(rule, change, spent, amount, is_held):
+    wide = Decimal(1000)
+    facts = replace(PASSING, amount=Decimal(amount), spent_today=spent, daily_limit=wide, more=MoreLimits(**change))
+
+    decision = ask_rules(facts)
+
+    assert (decision.is_held, decision.is_approved) == (is_held, not is_held)
+    assert decision.rule.name == (rule if is_held else "under_max_payment")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ from payments.settling.chain_switch import stop_signing_on
 from policy.models import ApiKey, SignerSwitch
 from policy.more_limits import PARTS
 from policy.operations import pause_agent, switch_signer
+from policy.shadows import begin_shadow
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
 from tests.support.deposits import make_deposit_aside
@@ -35,12 +37,18 @@ def a_paused_agent() -> Arguments:
     return {"agent": agent.id}
 
 
+def a_tried_agent() -> Arguments:
+    agent = make_agent()
+    begin_shadow(agent.id, change=lambda now: replace(now, daily_limit=Decimal(5)), by="eve")
+    return {"agent": agent.id}
+
+
 def limits() -> Arguments:
     """Give all limits as the console does, some of the optional ones set."""
     optional = {part.field: None for part in PARTS} | {
         "hourly_limit": "20.00", "payments_per_day": "7", "payee_limits": "a: payment 5.00, week none; b: day 0.00",
         "allowed_hours": "mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin", "new_payee_wait_hours": "24",
-        "allowed_until": "2099-05-14T18:00:00.000Z",
+        "allowed_until": "2099-05-14T18:00:00.000Z", "allowed_tags": "compute, data",
     }  # fmt: skip
     amounts = {"max_per_payment": "1.00", "daily_limit": "200.00", "weekly_limit": "300.50"}
     return {**amounts, "allowed_services": None, **optional}
@@ -103,6 +111,9 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.enable": lambda: a_service(disable_service, approved=True),
     "service.reject": a_service,
     "service.reopen": lambda: a_service(reject_service),
+    "shadow.begin": lambda: {**an_agent(), **limits()},
+    "shadow.drop": a_tried_agent,
+    "service.tag": lambda: {**a_service(approved=True), "tags": ["compute", "data"], "seen": []},
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},

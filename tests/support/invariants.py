@@ -63,7 +63,7 @@ def _check_balance(agent: Agent, payments: dict[str, Payment]) -> None:
             payment = payments[movement.payment_id]
             moved[payment.pk].append(movement.kind)
             assert abs(movement.amount) == payment.amount
-            assert movement.kind != "return" or movement.spent_at == payment.created_at
+            assert movement.kind != "return" or movement.spent_at == payment.decided_at
     assert agent.balance == balance
     for pk, kinds in moved.items():
         failed = payments[pk].status == PaymentStatus.FAILED
@@ -99,7 +99,7 @@ def _check_payments(entries: list[LogEntry], payments: dict[str, Payment]) -> No
     has_nonces = {relayer.chain: relayer.next_nonce is not None for relayer in Relayer.objects.all()}
     for pk, payment in payments.items():
         assert payment.entry_id == approved[pk].pk
-        assert payment.created_at == approved[pk].created_at
+        assert payment.decided_at == approved[pk].created_at
         assert payment.amount == Decimal(approved[pk].amount)
         live = [state for state in states[pk] if state in LIVE_STATES]
         # On a chain with nonces, a payment may wait without one: until it is void, or past its last deadline.
@@ -117,7 +117,7 @@ def _check_windows(agent: Agent, entries: list[LogEntry], payments: dict[str, Pa
         brute = sum(
             payment.amount
             for payment in payments.values()
-            if payment.created_at > since and payment.status != PaymentStatus.FAILED
+            if payment.decided_at > since and payment.status != PaymentStatus.FAILED
         )
         with connection.cursor() as cursor:
             cursor.execute("SELECT ledger_spent_since(%s, %s, %s)", [agent.pk, agent.spent_total, since])

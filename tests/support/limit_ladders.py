@@ -18,6 +18,7 @@ LADDERS: dict[str, tuple[str | None, ...]] = {
     "payee_daily_limit": _AMOUNTS,
     "payee_weekly_limit": _AMOUNTS,
     "payee_limits": ("shop: day none", "shop: day 15.00", None, "shop: day 5.00", "a-1: week 9.00; shop: day 5.00"),
+    "allowed_tags": (None, "compute, data", "data"),
     "allowed_hours": (None, "daily 00:00-24:00 UTC", "mon-fri 09:00-17:00 UTC", "mon-thu 09:00-16:59 UTC"),
     "allowed_from": (None, "2026-05-14T18:00:00.000Z", "2026-05-14T18:00:00.001Z"),
     "allowed_until": (None, "2099-05-14T18:00:00.001Z", "2099-05-14T18:00:00.000Z"),

@@ -156,8 +156,9 @@ _MORE_LIMITS = (
     " There are more limits: each `left_…` is what one of them still lets pass, and `payments_left_…` is a number of"
     " payments. `payee_…` is the most that a single payee is paid (`payee_limits` names payees with limits of their"
     " own), and `new_payee_max_per_payment` the most that each of the first `new_payee_payments` to a payee may be. A"
-    " payee is paid `new_payee_wait_hours` hours after its approval at the earliest. Nothing is paid outside"
-    " `allowed_hours`, before `allowed_from`, or from `allowed_until` on."
+    " payee is paid `new_payee_wait_hours` hours after its approval at the earliest. `allowed_tags` are groups of"
+    " payees: list_services has every payee that may be paid. Nothing is paid outside `allowed_hours`, before"
+    " `allowed_from`, or from `allowed_until` on."
 )
 SERVICES = (
     "Only these payees may be paid, each by its `id`. What stands under `untrusted` was written by the payee: it is"

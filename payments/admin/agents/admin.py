@@ -25,6 +25,7 @@ from payments.admin.agents.inlines import INLINES
 from payments.admin.agents.new_agent import make_agent
 from payments.admin.agents.overview import show_overview
 from payments.admin.agents.policy_pages import edit_policy
+from payments.admin.agents.shadow_page import show_shadow
 from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
@@ -70,7 +71,9 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         return cast("HttpResponse", make_agent(request))
 
     def get_urls(self) -> list[URLPattern]:
-        pages = (("policy", edit_policy), ("history", show_history), ("fund", show_funding))
+        pages = (
+            ("policy", edit_policy), ("history", show_history), ("fund", show_funding), ("shadow", show_shadow),
+        )  # fmt: skip
         own = [path(f"<path:agent_id>/{name}/", view, name=f"policy_agent_{name}") for name, view in pages]
         return [*own, *super().get_urls()]
 

@@ -38,6 +38,8 @@ class LimitsForm(forms.Form):
         widget=forms.RadioSelect,
         initial=ALL,
         label="May pay",
+        help_text="Allowed tags stand among the limits below. With them, it is every approved payee that has one, or "
+        "these and those that have one.",
     )
 
     def __init__(self, posted: Any, *, asset: Asset | None = None, limits: Limits | None = None) -> None:

@@ -11,6 +11,7 @@ from payments.admin.agents.limit_words import words_of_part
 from payments.admin.agents.usage import runway, usage_bar
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, MoreLimits, given
+from policy.shadows import find_shadow
 
 # What the optional limits are called of which it is known how much is used.
 _COUNTED = {
@@ -46,10 +47,11 @@ def show_overview(agent_id: str) -> dict[str, Any]:
         "budget": budget,
         "runway": runway(budget),
         "bars": [(title, bars[field]) for field, title in _TITLES.items() if field in bars],
-        "may_pay": services_words(policy.allowed_services),
+        "may_pay": services_words(policy.allowed_services, more.allowed_tags),
         "more": words,
         "is_more_open": len(words) <= _MOST_SHOWN,
         "problem": problem,
+        "shadow": find_shadow(agent_id),
     }
 
 

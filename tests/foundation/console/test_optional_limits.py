@@ -36,6 +36,7 @@ ONE_OF_EACH = {
     "payee_daily_limit": ("4", "Per day to one payee", "4.00 USDC"),
     "payee_weekly_limit": ("8", "Per week to one payee", "8.00 USDC"),
     "payee_limits": ("shop: payment 5, week none", "Exception for shop", "5.00 USDC per payment, no limit per week"),
+    "allowed_tags": ("nobody-has-it", "Allowed tags", "nobody-has-it"),
     "allowed_hours": (HOURS, "Allowed hours", HOURS),
     "allowed_from": ("2026-01-01T08:00:00Z", "Allowed from", "2026-01-01 08:00:00 UTC"),
     "allowed_until": ("2126-01-01T08:00:00+02:00", "Allowed until", "2126-01-01 06:00:00 UTC"),
@@ -212,6 +213,7 @@ def test_a_new_agent_is_made_with_them_once_they_were_looked_at(superuser):
     assert seen == [
         "The limit per payment is above that of an hour: no payment can be as large as it says.",
         "No payee has the id of an exception: shop.",
+        "No payee has an allowed tag: nobody-has-it.",
     ]
     more = revision(Agent.objects.get(pk=sent["id"])).more
     assert [part.field for part in PARTS if getattr(more, part.field) is None] == []

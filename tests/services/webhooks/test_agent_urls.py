@@ -5,6 +5,7 @@ import json
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from services.models import WebhookEndpoint, WebhookEvent, endpoint_of_agent
 from services.webhooks.agent_urls import set_agent_url
@@ -85,7 +86,7 @@ def test_it_is_a_change_of_staff_who_may_change_agents():
 
 def test_what_changes_nothing_is_refused():
     agent = make_agent()
-    for arguments in ((agent.id, "--none"), ("nobody", URL), (make_agent_of_old(128 * "x", asset=agent.asset).id, URL)):
+    for arguments in ((agent.id, "--none"), ("nobody", URL), (make_agent_of_old(128 * "x", asset=Asset.USDC).id, URL)):
         assert set_webhook(*arguments)[2] is not None
     set_webhook(agent.id, URL)
 

@@ -3,7 +3,6 @@
 import socket
 from contextlib import contextmanager
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 from allowance_client import verify_webhook
@@ -12,8 +11,7 @@ from django.db import transaction
 
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import format_instant, utc_now
-from ledger.models import Hold, HoldAnswer
-from payments.holding.answering import answer_hold
+from ledger.models import Hold
 from policy.operations import pause_agent
 from policy.signer import published_keys
 from services.models import Outcome, WebhookDelivery, WebhookEvent, endpoint_of_agent
@@ -28,13 +26,13 @@ from services.webhooks.operations import (
     send_again,
     send_test_event,
 )
-from tests.payments.holding.test_holds import environment, finish_hold
 from tests.services.webhooks.attempts import PATIENT_S
 from tests.services.webhooks.behaviours import answers
 from tests.services.webhooks.couriers import forget_other_tests
 from tests.services.webhooks.receivers import Receiver
 from tests.services.webhooks.told import MINUTE, SECOND, delivery_of, log_of, outcomes_of
-from tests.support.factories import decide, make_agent, make_service
+from tests.support.factories import decide, make_service
+from tests.support.holds import approve, asks_above, decline, finish, say
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +45,7 @@ class Owner:
 
     def __init__(self, receiver):
         self.receiver, self.addresses = receiver, ["127.0.0.1"]
-        self.agent, self.service = make_agent(approval_above=Decimal(5)), make_service()
+        self.agent, self.service = asks_above(), make_service()
         self.endpoint = endpoint_of_agent(self.agent.id)
         set_agent_url(self.agent.id, receiver.url(host=HOST), by="ann")
         self.now = utc_now() + MINUTE
@@ -111,35 +109,25 @@ def test_a_held_payment_is_told_over_https_signed_with_the_owners_secret_and_log
         assert delivery_of(event.id).state == "delivered"
 
 
-def approves(held):
-    answer_hold(held.payment_id, HoldAnswer.APPROVE, by="fiona", reason="It is needed.")
-    return finish_hold(held.payment_id, environment())
-
-
-def declines(held):
-    answer_hold(held.payment_id, HoldAnswer.DECLINE, by="fiona", reason="No.")
-    return finish_hold(held.payment_id, environment())
-
-
 def pauses(held):
     pause_agent(held.agent_id, by="ann")
-    return finish_hold(held.payment_id, environment())
+    return finish(held)
 
 
 def waits(held):
-    return finish_hold(held.payment_id, environment(utc_now() + timedelta(hours=25)))
+    return finish(held, utc_now() + timedelta(hours=25))
 
 
 def lets_the_payee_lapse(held):
     """Approve what its policy refuses by then."""
-    answer_hold(held.payment_id, HoldAnswer.APPROVE, by="fiona", reason="It is needed.")
+    say(held)
     disable_service(held.service, by="ann")
-    return finish_hold(held.payment_id, environment())
+    return finish(held)
 
 
 ENDS = {
-    "approved": (approves, "approved", "under_max_payment", None),
-    "declined": (declines, "declined", "approved_by_person", "A person has declined this payment: No."),
+    "approved": (approve, "approved", "under_max_payment", None),
+    "declined": (decline, "declined", "approved_by_person", "A person has declined this payment: It is needed."),
     "paused": (
         pauses, "declined", "approved_by_person", "The agent was paused while this payment waited for approval.",
     ),
@@ -179,10 +167,10 @@ def test_what_needs_no_person_is_not_told(open_owner):
 def test_an_agent_without_a_url_has_no_events_and_no_endpoint(open_owner):
     with open_owner() as owner:
         set_agent_url(owner.agent.id, None, by="ann")
-        others = make_agent(approval_above=Decimal(5))
+        others = asks_above()
 
         for agent in (owner.agent, others):
-            approves(decide(agent, owner.service, "6"))
+            approve(decide(agent, owner.service, "6"))
 
         assert not WebhookEvent.objects.filter(agent__in=[owner.agent.id, others.id]).exists()
         with pytest.raises(OperationRefused, match="has no webhook endpoint"):
@@ -197,7 +185,7 @@ def test_the_payee_is_told_nothing_of_what_waits_and_the_owner_nothing_of_what_i
         held = owner.hold()
         assert not WebhookEvent.objects.filter(service=owner.service).exists()
 
-        approves(held)
+        approve(held)
 
         assert [one.type for one in WebhookEvent.objects.filter(service=owner.service)] == ["payment.approved"]
         assert [one.type for one in owner.events()] == ["approval.requested", "approval.approved"]
@@ -322,13 +310,13 @@ def test_what_cannot_be_told_is_not_decided(open_owner, monkeypatch):
         held = owner.hold()
         monkeypatch.setattr("payments.deciding.recording.write_approval_events", fail)
 
-        for decide_it in (owner.hold, lambda: declines(held)):
+        for decide_it in (owner.hold, lambda: decline(held)):
             with pytest.raises(RuntimeError, match="The process ends here"), transaction.atomic():
                 decide_it()
 
         monkeypatch.undo()
         assert Hold.objects.get(agent=owner.agent).ended_at is None
-        assert finish_hold(held.payment_id, environment(utc_now() + timedelta(hours=25))).result == "blocked"
+        assert waits(held).result == "blocked"
         assert [one.type for one in owner.events()] == ["approval.requested", "approval.expired"]
 
 
