@@ -54,7 +54,7 @@ the secret that manage.py set_agent_webhook has printed.
 class _Verifier:
     """Checks webhooks for any of some receivers, services or agents, by all means that it has."""
 
-    receivers: Sequence[Mapping[str, str]]
+    receivers: Sequence[Mapping[str, Any]]
     secrets: Sequence[str]
     keys: Jwks | None
 

@@ -3,6 +3,7 @@
 import socket
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from allowance_client import verify_webhook
@@ -125,7 +126,7 @@ def lets_the_payee_lapse(held):
     return finish(held)
 
 
-ENDS = {
+ENDS: dict[str, Any] = {
     "approved": (approve, "approved", "under_max_payment", None),
     "declined": (decline, "declined", "approved_by_person", "A person has declined this payment: It is needed."),
     "paused": (
