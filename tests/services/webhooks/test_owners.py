@@ -1,24 +1,19 @@
 """Owners of agents are told of payments that a person has to approve, by the machinery that payees have."""
 
-import socket
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from allowance_client import verify_webhook
 from allowance_client.errors import WebhookInvalid
-from django.db import transaction
 
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import format_instant, utc_now
-from ledger.models import Hold
 from policy.operations import pause_agent
 from policy.signer import published_keys
-from services.models import Outcome, WebhookDelivery, WebhookEvent, endpoint_of_agent
+from services.models import Outcome, WebhookEvent, endpoint_of_agent
 from services.operations import disable_service
 from services.webhooks.agent_urls import set_agent_url
-from services.webhooks.claims import CLAIM_LASTS, claim_deliveries
 from services.webhooks.courier import Courier
 from services.webhooks.operations import (
     replay_since,
@@ -29,63 +24,13 @@ from services.webhooks.operations import (
 )
 from tests.services.webhooks.attempts import PATIENT_S
 from tests.services.webhooks.behaviours import answers
-from tests.services.webhooks.couriers import forget_other_tests
-from tests.services.webhooks.receivers import Receiver
 from tests.services.webhooks.told import MINUTE, SECOND, delivery_of, log_of, outcomes_of
 from tests.support.factories import decide, make_service
 from tests.support.holds import approve, asks_above, decline, finish, say
 
 pytestmark = pytest.mark.django_db
 
-HOST = "owner.example"
 MOMENT = timedelta(microseconds=1)
-
-
-class Owner:
-    """The owner of an agent whose payments above 5 are held, its receiver, and the courier that serves it."""
-
-    def __init__(self, receiver):
-        self.receiver, self.addresses = receiver, ["127.0.0.1"]
-        self.agent, self.service = asks_above(), make_service()
-        self.endpoint = endpoint_of_agent(self.agent.id)
-        set_agent_url(self.agent.id, receiver.url(host=HOST), by="ann")
-        self.now = utc_now() + MINUTE
-
-    async def lookup(self, host, port):
-        if not self.addresses:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return self.addresses
-
-    def hold(self, amount="6"):
-        return decide(self.agent, self.service, amount)
-
-    def deliver(self, *, after=0 * SECOND):
-        self.now += after
-        return Courier(
-            lookup=self.lookup, allow_loopback=True, clock=lambda: self.now, chance=lambda: 0.5, timeout_s=PATIENT_S
-        ).deliver()
-
-    def events(self):
-        return list(WebhookEvent.objects.filter(agent=self.agent).order_by("id"))
-
-    def read(self, request, **by):
-        """Read a request as an owner does."""
-        return verify_webhook(dict(request.headers), request.body, agent=self.agent.id, **by)
-
-    def secret(self):
-        return next(iter(reveal_secrets(self.endpoint, by="ann")))
-
-
-@pytest.fixture
-def open_owner(db, authority):
-    forget_other_tests()
-
-    @contextmanager
-    def make(*behaviours):
-        with Receiver(*behaviours, tls=authority.server(HOST)) as receiver:
-            yield Owner(receiver)
-
-    return make
 
 
 # --- What is told -----------------------------------------------------------------------------------------------------
@@ -279,47 +224,3 @@ def test_a_rotated_secret_signs_beside_the_new_one_for_a_day_and_on_another_host
         set_agent_url(owner.agent.id, "https://elsewhere.example/hook", by="ann")
 
         assert set(reveal_secrets(owner.endpoint, by="ann")).isdisjoint({first, before})
-
-
-# --- Nothing is lost --------------------------------------------------------------------------------------------------
-def test_what_a_worker_had_claimed_when_it_died_is_told_by_the_next_one(open_owner):
-    with open_owner() as owner:
-        owner.hold()
-        (event,) = owner.events()
-        (claimed,) = [one for one in claim_deliveries(100, owner.now) if one.agent_id == owner.agent.id]
-        assert (claimed.event_id, claimed.service) == (event.id, None)
-
-        assert owner.deliver(after=CLAIM_LASTS) == 1
-
-        assert outcomes_of(event.id) == [Outcome.UNKNOWN, Outcome.DELIVERED]
-
-
-def test_a_decision_that_is_taken_back_is_not_told(open_owner):
-    with open_owner() as owner:
-        with transaction.atomic():
-            owner.hold()
-            (event,) = owner.events()
-            assert delivery_of(event.id).endpoint_id == owner.endpoint
-            transaction.set_rollback(True)
-
-        assert owner.events() == []
-        assert not WebhookDelivery.objects.filter(endpoint=owner.endpoint).exists()
-
-
-def test_what_cannot_be_told_is_not_decided(open_owner, monkeypatch):
-    with open_owner() as owner:
-        held = owner.hold()
-        monkeypatch.setattr("payments.deciding.recording.write_approval_events", fail)
-
-        for decide_it in (owner.hold, lambda: decline(held)):
-            with pytest.raises(RuntimeError, match="The process ends here"), transaction.atomic():
-                decide_it()
-
-        monkeypatch.undo()
-        assert Hold.objects.get(agent=owner.agent).ended_at is None
-        assert waits(held).result == "blocked"
-        assert [one.type for one in owner.events()] == ["approval.requested", "approval.expired"]
-
-
-def fail(_decided):
-    raise RuntimeError("The process ends here.")
