@@ -35,6 +35,7 @@ from policy.admin.key_forms import ReasonForm
 from policy.agent_archive import archive_agent, restore_agent
 from policy.models import Agent
 from policy.proposals import PAUSE, RESUME
+from services.admin.webhook_columns import deliveries_to_owner, endpoint_of_owner
 from staff.kinds import make
 from staff.lists import ListedAdmin
 from staff.reauthentication import reauthenticate_first
@@ -55,6 +56,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     fieldsets = (
         ("Allowance", {"fields": ("asset", gas_facts, instant("created_at"))}),
         ("Newest decision", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
+        ("Webhook of its owner", {"fields": (endpoint_of_owner, deliveries_to_owner)}),
     )
     inlines = INLINES
     actions = ("pause", "resume", "adjust", "withdraw", "archive", "restore")
