@@ -1,9 +1,11 @@
 """Record changes of agents, policies and the signer in the audit, in the words of the API."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from policy.models import Agent, PolicyRevision, ShadowRevision, SignerSwitch
+from policy.limits import LimitsInForce
+from policy.models import Agent, PolicyRevision, PolicyTemplate, ShadowRevision, SignerSwitch
 from policy.more_limits import given
 from staff.audit import record
 
@@ -51,6 +53,28 @@ def record_shadow(
     record(action, subject_type="shadow", subject=agent_id, by=by, reason=reason, before=was, after=is_now, now=now)
 
 
+def record_template(
+    before: Mapping[str, Any] | None, template: PolicyTemplate, agents: Sequence[str], *, by: str, reason: str
+) -> None:
+    """Record that a template was made or changed, and for which agents; `before`: what `said_of` said of it."""
+    after = {**said_of(template), "agents": list(agents)}
+    record(
+        "template.made" if before is None else "template.changed",
+        subject_type="template",
+        subject=template.name,
+        by=by,
+        reason=reason,
+        before=None if before is None else {**dict.fromkeys(after.keys() - {"agents"}), **before},
+        after={**dict.fromkeys(before or ()), **after},
+        now=template.changed_at,
+    )
+
+
+def said_of(template: PolicyTemplate) -> dict[str, Any]:
+    """Return what a template says, as the audit calls it."""
+    return {"asset": template.asset, "version": template.version, **_limits(template)}
+
+
 def record_status(agent: Agent, before: str, *, by: str, reason: str, now: datetime | None) -> None:
     """Record that an agent was paused or resumed; `now` replaces the clock."""
     record(
@@ -93,14 +117,15 @@ def record_signer(switch: SignerSwitch, *, was_signing: bool, by: str, reason: s
 
 
 def _policy(revision: PolicyRevision) -> dict[str, Any]:
-    return {"policyRevision": str(revision), **_limits(revision)}
+    template = {"template": revision.template} if revision.template else {}
+    return {"policyRevision": str(revision), **_limits(revision), **template}
 
 
-def _limits(revision: PolicyRevision | ShadowRevision) -> dict[str, Any]:
+def _limits(policy: LimitsInForce) -> dict[str, Any]:
     return {
-        "maxPerPayment": revision.max_per_payment,
-        "dailyLimit": revision.daily_limit,
-        "weeklyLimit": revision.weekly_limit,
-        "allowedServices": revision.allowed_services,
-        **{part.name: part.kind.json(value) for part, value in given(revision.more)},
+        "maxPerPayment": policy.max_per_payment,
+        "dailyLimit": policy.daily_limit,
+        "weeklyLimit": policy.weekly_limit,
+        "allowedServices": policy.allowed_services,
+        **{part.name: part.kind.json(value) for part, value in given(policy.more)},
     }

@@ -13,8 +13,8 @@ from policy.limit_texts import are_same
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision, ShadowRevision
 from policy.more_limits import write_more
-from policy.operations import check_limits, limits_of
 from policy.queries import find_revision_in_force
+from policy.revisions import check_limits, limits_of
 
 
 def find_shadow(agent_id: str) -> ShadowRevision | None:

@@ -99,7 +99,7 @@ SETTINGS = (
         says="Django's secret: sessions, page cursors, one-time links; it encrypts the secrets of authenticators."),
     Setting("ALLOWED_HOSTS", read_hosts, is_required=True, holders=_WEB, is_public=True, example="pay.example.com",
         says="The host names that are answered, separated by commas."),
-    Setting("POLICY_SIGNER_ED25519_KEY", Key(), is_required=True, holders=_WEB, make=partial(token_hex, 32),
+    Setting("POLICY_SIGNER_ED25519_KEY", Key(), is_required=True, holders=_WEB | _WORKER, make=partial(token_hex, 32),
         says="Signs log entries and proofs of payment: 32 bytes in hex."),
     Setting("WEBHOOK_SIGNING_KEY", Key(), is_required=True, holders=_WEB | _WEBHOOKS, make=partial(token_hex, 32),
         says="Signs webhooks (`v1a`), and nothing else: 32 bytes in hex. `web` publishes its public half."),

@@ -61,8 +61,7 @@ from payments.api.views import PaymentViewSet
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding import answers
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
-from payments.holding.states import HeldStatus
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lifecycle import HeldStatus, PaymentStatus, SettlementState
 from policy.openapi import EXAMPLE_LIMITS, FIGURE
 from policy.signer import PROOF_TYPE
 from services.webhooks.trial_events import TEST_EVENT

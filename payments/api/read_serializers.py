@@ -17,8 +17,8 @@ from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import AmountError, parse_number
 from foundation.kernel.times import format_instant, parse_instant
-from payments.holding.states import HeldState, HeldStatus
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.holding.states import HeldState
+from payments.lifecycle import HeldStatus, PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 
 _STATUSES = [status.value for status in PaymentStatus]

@@ -2,20 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from django.db.models import F, Q, QuerySet
 
 from ledger.models import Hold, LogEntry, Result
+from payments.lifecycle import HeldStatus, end_of_hold
 from payments.payment_states import PaymentFilters, is_payment_id
-
-
-class HeldStatus(StrEnum):
-    """What a payment is that is not approved: a person has to approve it, has declined it, or has let it expire."""
-
-    PENDING_APPROVAL = "pending_approval"
-    DECLINED = "declined"
-    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +26,7 @@ class HeldState:
     def status(self) -> HeldStatus:
         if self.end is None:
             return HeldStatus.PENDING_APPROVAL
-        is_expired = not self.hold.answer and self.hold.is_expired(self.end.created_at)
-        return HeldStatus.EXPIRED if is_expired else HeldStatus.DECLINED
+        return end_of_hold(self.end.created_at, self.hold.expires_at, is_answered=bool(self.hold.answer))
 
     @property
     def ended_at(self) -> datetime | None:

@@ -15,7 +15,8 @@ from policy.agent_ids import find_same, taken_for, written_plainly
 from policy.limit_texts import are_same
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import check_new_agent, limits_of
+from policy.operations import check_new_agent
+from policy.revisions import limits_of
 
 _AT_ONCE = 1000
 

@@ -8,7 +8,7 @@ from foundation.kernel.errors import OperationRefused
 from payments.management.agent_rows import Problem, name_problems, read_asset_and_limits, read_lines
 from payments.management.trials import Trial
 from policy.models import Agent
-from policy.operations import check_limits
+from policy.revisions import check_limits
 
 _AT_ONCE = 1000
 

@@ -117,8 +117,8 @@ class EndpointActions(ReadOnlyAdmin):
             form = ReplayForm.about(form.cleaned_data["since"])
         facts = {pk: _number(pk, form.moment) for pk in _ids(endpoints)} if form.moment else {}
         why = (
-            "Events keep their ids, so the receiver can tell what it had before. If you change the moment, its events are "
-            "counted before anything is sent."
+            "Events keep their ids, so the receiver can tell what it had before. If you change the moment, its events "
+            "are counted before anything is sent."
         )
         return self._ask(request, endpoints, form, "Replay", why, facts=facts)
 

@@ -16,9 +16,9 @@ from services.admin.decisions import DecisionActions, show
 from services.admin.doubts import draw, find_badges, find_next, find_risky
 from services.admin.registrations import RegistrationInline, find_audit
 from services.admin.tags import TagFilter
-from services.admin.webhook_columns import endpoint_badge, link, list_link
+from services.admin.webhook_columns import endpoint_link, list_link
 from services.dossiers import find_dossiers
-from services.models import Service, ServiceStatus, WebhookEndpoint
+from services.models import Service, ServiceStatus
 
 
 def chain(field: str = "chain") -> Column:
@@ -103,11 +103,7 @@ class ServiceAdmin(DecisionActions):
 
     @admin.display(description="endpoint")
     def webhook_endpoint(self, service: Service) -> str:
-        endpoint = WebhookEndpoint.objects.filter(pk=service.pk).select_related("service").first()
-        if endpoint is None:
-            return "—"
-        page = link("webhookendpoint", endpoint.pk, "its address and state")
-        return format_html("{} {}", endpoint_badge(endpoint), page)
+        return endpoint_link(service.pk)
 
     @admin.display(description="deliveries")
     def webhook_deliveries(self, service: Service) -> str:

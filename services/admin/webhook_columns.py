@@ -13,7 +13,8 @@ from django.utils.text import Truncator
 
 from foundation.console.columns import Column, column_of
 from foundation.console.figures import printable
-from services.models import WebhookEndpoint, agent_of_endpoint
+from policy.models import Agent
+from services.models import WebhookEndpoint, agent_of_endpoint, endpoint_of_agent
 from services.webhooks.queries import state_of
 
 _Row = TypeVar("_Row", bound=Model)
@@ -67,6 +68,26 @@ def link_receiver(endpoint_id: str) -> str:
         return link("service", endpoint_id)
     page = reverse("admin:policy_agent_change", args=[quote(agent_id)])
     return format_html('<a href="{}">agent {}</a>', page, agent_id)
+
+
+def endpoint_link(endpoint_id: str) -> str:
+    """Show the state of an endpoint, and link its page; a dash where there is none."""
+    endpoint = WebhookEndpoint.objects.filter(pk=endpoint_id).select_related("service").first()
+    if endpoint is None:
+        return "—"
+    return format_html("{} {}", endpoint_badge(endpoint), link("webhookendpoint", endpoint.pk, "its address and state"))
+
+
+@admin.display(description="endpoint")
+def endpoint_of_owner(agent: Agent) -> str:
+    """Show the endpoint at which an agent's owner is told of payments that a person has to approve."""
+    return endpoint_link(endpoint_of_agent(agent.pk))
+
+
+@admin.display(description="deliveries")
+def deliveries_to_owner(agent: Agent) -> str:
+    """Link the webhooks that an agent's owner was sent."""
+    return list_link("webhookdelivery", "webhooks that were sent to its owner", q=endpoint_of_agent(agent.pk))
 
 
 def receiver_column(field: str = "endpoint_id") -> Column:

@@ -26,7 +26,7 @@ def agent_of_endpoint(endpoint_id: str) -> str | None:
 
 
 class WebhookEndpoint(models.Model):
-    """A receiver, and how it behaves: at a service's `webhook_url`, or at the `url` of an agent, where its owner is told.
+    """A receiver, and how it behaves: at a service's `webhook_url`, or at the `url` where an agent's owner is told.
 
     Its id is that of the service, or `endpoint_of_agent`, which is no service's. So `service` needs no column.
     """

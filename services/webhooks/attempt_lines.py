@@ -1,4 +1,4 @@
-"""A line in the log for each attempt to tell a payee or an agent's owner, so that a payment can be followed without traces."""
+"""A line in the log for each attempt to tell a payee or an owner, so that a payment can be followed without traces."""
 
 import json
 import logging

@@ -108,9 +108,7 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
 
 
 def may_receive_now(now: datetime) -> Q:
-    """Select the endpoints that may receive events now: enabled, past their Retry-After, with a URL; of services
-    only those of approved ones.
-    """
+    """Select the endpoints that may receive events now: enabled, past their Retry-After; see RECEIVES_EVENTS."""
     return RECEIVES_EVENTS & Q(disabled_at=None) & ~Q(held_until__gt=now)
 
 
@@ -131,14 +129,11 @@ def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
 
 
 def _read_urls(endpoints: Iterable[WebhookEndpoint]) -> dict[str, str]:
-    """Tell where the events of these endpoints go, by id; one that receives none any more has no URL.
-
-    Those of services are read after the locks were taken: a join would show what was before.
-    """
-    of_agents = {endpoint.pk: endpoint.url for endpoint in endpoints if endpoint.url is not None}
-    services = [endpoint.pk for endpoint in endpoints if endpoint.agent_id is None]
+    """Tell where events of these go; who receives none has no URL. Services are read now: a join shows what was."""
+    urls = {one.pk: one.url for one in endpoints if one.url is not None}
+    services = [one.pk for one in endpoints if one.agent_id is None]
     receiving = Service.objects.filter(pk__in=services, status=ServiceStatus.APPROVED, webhook_url__isnull=False)
-    return {pk: str(url) for pk, url in receiving.values_list("pk", "webhook_url")} | of_agents
+    return urls | {pk: str(url) for pk, url in receiving.values_list("pk", "webhook_url")}
 
 
 def _read_secrets(endpoints: list[WebhookEndpoint], now: datetime) -> dict[str, tuple[bytes, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.storms import Answer, Shot
 
 # The connection broke, and what the service answers.
-BROKEN, APPROVED, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 0, 201, 401, 409, 429, 503
+BROKEN, APPROVED, HELD, UNKNOWN_KEY, CONFLICT, TOO_MANY, UNAVAILABLE = 0, 201, 202, 401, 409, 429, 503
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,22 @@ class Told:
         return self.status == APPROVED
 
     @property
+    def is_held(self) -> bool:
+        return self.status == HELD
+
+    @property
     def is_conflict(self) -> bool:
         return self.status == CONFLICT
 
     @property
     def is_decided(self) -> bool:
         """Whether a decision stands behind it, so that the log must have it."""
-        return self.is_approved or self.is_conflict or self.log_id is not None
+        return self.is_approved or self.is_held or self.is_conflict or self.log_id is not None
 
     @property
     def is_final(self) -> bool:
-        """Whether the same request need not be sent again."""
-        return self.status == UNKNOWN_KEY or (self.is_decided and self.status != UNAVAILABLE)
+        """Whether the same request need not be sent again; one that is held is, until a person has answered."""
+        return self.status == UNKNOWN_KEY or (self.is_decided and self.status not in (HELD, UNAVAILABLE))
 
     @property
     def payment_id(self) -> str:

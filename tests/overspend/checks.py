@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from tests.overspend.answers import UNAVAILABLE, Told
 from tests.overspend.evidence import NOTHING, Entry, Evidence, Kind, Problem
+from tests.overspend.hold_checks import HOLD_CHECKS
 from tests.overspend.windows import COUNTS, find_late, told_spends, worst_window
 
 _FIRST_SERVER_ERROR = 500
@@ -47,7 +48,8 @@ def a_key_has_one_decision(evidence: Evidence) -> Iterator[Problem]:
                 yield Kind.DOUBLED, f"{told}: the same key was answered {before.status} {before.text[:160]}"
             afresh[told.agent, told.key] += not told.answer.is_replay
     yield from ((Kind.DOUBLED, f"{key} was decided {count} times.") for key, count in afresh.items() if count > 1)
-    for key, entries in evidence.by_key.items():
+    for key, found in evidence.by_key.items():
+        entries = [entry for entry in found if entry.held_by is None]
         if len(entries) > 1:
             yield Kind.DOUBLED, f"{key} has {len(entries)} entries."
 
@@ -94,10 +96,10 @@ def is_in_the_log(told: Told, evidence: Evidence) -> bool:
 
 
 def _says(entry: Entry, told: Told) -> bool:
-    asked = (told.service, told.amount, told.asset, told.is_approved)
-    if (entry.service, entry.amount, entry.asset, entry.is_approved) != asked:
+    asked = (told.service, told.amount, told.asset, told.is_approved, told.is_held)
+    if (entry.service, entry.amount, entry.asset, entry.is_approved, entry.is_held) != asked:
         return False
-    return entry.payment_id == told.payment_id if told.is_approved else entry.id == told.log_id
+    return entry.payment_id == told.payment_id if told.is_approved or told.is_held else entry.id == told.log_id
 
 
 def no_answer_is_lost(evidence: Evidence) -> Iterator[Problem]:
@@ -147,4 +149,5 @@ CHECKS: Sequence[Check] = (
     nothing_is_decided_that_nobody_was_told,
     every_request_is_answered,
     as_much_is_spent_as_fits,
+    *HOLD_CHECKS,
 )

@@ -40,7 +40,7 @@ class Account:
     """An agent as its owner sees it.
 
     `wanted`: exactly so much is to be approved in the end. Nothing that is sent after `closed_at` (monotonic) may pass.
-    Not all that a flooder asks for has to be decided.
+    Not all that a flooder asks for has to be decided. A person has to approve what is above `asks_above`.
     """
 
     agent: str
@@ -49,11 +49,12 @@ class Account:
     wanted: Decimal | None = None
     closed_at: float | None = None
     is_flooder: bool = False
+    asks_above: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the log."""
+    """A row of the log. `held_by` is the row that has held what this one ends."""
 
     id: str
     agent: str
@@ -64,6 +65,8 @@ class Entry:
     is_approved: bool
     created_at: datetime
     payment_id: str | None
+    is_held: bool = False
+    held_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,10 @@ class Evidence:
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Entry]]:
-        """The entries of each idempotency key of an agent."""
+        """The entries of each idempotency key of an agent; what was held ends by the key that it began with."""
         found = defaultdict(list)
         for entry in self.entries:
-            if entry.key is not None:
-                found[entry.agent, entry.key].append(entry)
+            begun = entry if entry.held_by is None else self.by_id.get(entry.held_by, entry)
+            if begun.key is not None:
+                found[entry.agent, begun.key].append(entry)
         return found

@@ -8,6 +8,7 @@ TITLES: Mapping[str, str] = {
     "clocks": "hosts five minutes apart",
     "parallel": "50 payments of 0.99 under 1.00",
     "counts": "parallel counts, hours, months, payees",
+    "held": "payments held for a person's approval",
     "midnight": "23:59:55 and 00:00:01, days and weeks",
     "asset": "the service's asset swapped",
     "keys": "storm of duplicate keys",

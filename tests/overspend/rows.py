@@ -12,11 +12,12 @@ from tests.overspend.evidence import Entry, Paid
 from tests.support.localnets import EVM
 
 _ENTRIES = """
-    SELECT id, agent_id, idempotency_key, service, amount::numeric, asset, result = 'approved', created_at, payment_id
+    SELECT id, agent_id, idempotency_key, service, amount::numeric, asset, result = 'approved', created_at, payment_id,
+           result = 'held', explanation_json::json->>'heldBy'
       FROM ledger_logentry WHERE agent_id = ANY (%s) ORDER BY id
 """
 _PAYMENTS = """
-    SELECT p.id, p.agent_id, p.entry_id, p.amount, p.created_at,
+    SELECT p.id, p.agent_id, p.entry_id, p.amount, COALESCE(p.approved_at, p.created_at),
            (SELECT count(*) FROM payments_leg l JOIN payments_settlement s USING (tx)
              WHERE l.payment_id = p.id AND NOT l.is_void AND l.skipped IS NULL
                AND s.state NOT IN ('replaced', 'expired', 'failed'))

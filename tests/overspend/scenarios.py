@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from tests.overspend.changes import agent_paused, asset_swapped, key_revoked, policy_lowered
 from tests.overspend.crashes import database_killed, web_servers_killed
 from tests.overspend.floods import floods
+from tests.overspend.held import payments_held
 from tests.overspend.limits import counts_and_payees, duplicate_keys, parallel_payments, ten_processes
 from tests.overspend.stage import Stage
 from tests.overspend.times import hosts_apart, midnight
@@ -15,6 +16,7 @@ SCENARIOS: Mapping[str, Callable[[Stage], None]] = {
     "clocks": hosts_apart,
     "parallel": parallel_payments,
     "counts": counts_and_payees,
+    "held": payments_held,
     "midnight": midnight,
     "asset": asset_swapped,
     "keys": duplicate_keys,

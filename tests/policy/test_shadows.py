@@ -13,8 +13,9 @@ from foundation.kernel.errors import ContractError, OperationRefused
 from foundation.kernel.times import utc_now
 from policy.models import PolicyRevision, ShadowRevision
 from policy.more_limits import MoreLimits
-from policy.operations import limits_of, set_policy
+from policy.operations import set_policy
 from policy.proposals import KIND
+from policy.revisions import limits_of
 from policy.shadow_proposals import BEGIN, DROP
 from policy.shadows import begin_shadow, drop_shadow, find_shadow
 from staff.kinds import make

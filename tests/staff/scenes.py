@@ -9,18 +9,21 @@ from typing import Any
 
 from django.core.management import call_command
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.funding.withdrawals import book_withdrawal
 from payments.models import Outflow
 from payments.settling.chain_switch import stop_signing_on
-from policy.models import ApiKey, SignerSwitch
+from policy.limits import Limits
+from policy.models import ApiKey, PolicyTemplate, SignerSwitch
 from policy.more_limits import PARTS
 from policy.operations import pause_agent, switch_signer
 from policy.shadows import begin_shadow
+from policy.template_operations import follow_template, make_template
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
 from tests.support.deposits import make_deposit_aside
-from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
 
@@ -90,6 +93,23 @@ def a_stopped_chain() -> Arguments:
     return {"chain": LOCALNET, "stopped_at": stopped_at.isoformat()}
 
 
+def a_hold() -> Arguments:
+    held = decide(make_agent(approval_above=Decimal(5)), make_service(), "6")
+    return {"payment": held.payment_id}
+
+
+def a_template() -> PolicyTemplate:
+    few = Limits(Decimal(1), Decimal(2), Decimal(3))
+    return make_template(new_name("template"), asset=Asset.USDC, limits=few, by="eve")
+
+
+def a_followed_template() -> Arguments:
+    template, agents = a_template(), sorted(make_agent().id for _ in range(2))
+    for agent in agents:
+        follow_template(agent, template.name, by="eve")
+    return {"template": template.name, "version": 1, "followers": [f"2 {agent}" for agent in agents], **limits()}
+
+
 def a_key() -> Arguments:
     make_api_key()
     return {"key": ApiKey.objects.order_by("-id")[0].pk}
@@ -105,6 +125,8 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "chain.stop": lambda: {"chain": LOCALNET},
     "deposit.credit": lambda: {"deposit": make_deposit_aside().pk, **an_agent()},
     "outflow.book": lambda: an_outflow(make_agent(balance="5").id),
+    "payment.approve": a_hold,
+    "payment.decline": a_hold,
     "policy.raise": lambda: {**an_agent(), "revision": 1, **limits()},
     "service.approve": a_service,
     "service.disable": lambda: a_service(approved=True),
@@ -116,6 +138,9 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.tag": lambda: {**a_service(approved=True), "tags": ["compute", "data"], "seen": []},
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
+    "template.change": a_followed_template,
+    "template.follow": lambda: {**an_agent(), "template": a_template().name, "version": 1, "revision": 1},
+    "template.make": lambda: {"template": new_name("template"), "asset": "USDC", **limits()},
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},
     "withdrawal.cancel": a_withdrawal,
 }

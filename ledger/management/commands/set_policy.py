@@ -15,8 +15,8 @@ from ledger.serializers import present_budget
 from policy.limit_texts import write_limits
 from policy.management.limit_options import add_limit_options, named_limits, read_named_limits
 from policy.models import Agent
-from policy.operations import limits_of
 from policy.proposals import KIND
+from policy.revisions import limits_of
 from policy.shadow_proposals import BEGIN
 from policy.shadows import find_shadow
 from staff.kinds import make

@@ -13,7 +13,7 @@ from payments.admin.agents.limit_fields import grouped, has_any, make_fields, wr
 from policy.agent_ids import check_agent_id
 from policy.limits import Limits
 from policy.more_limits import PARTS, MoreLimits
-from policy.operations import check_limits
+from policy.revisions import check_limits
 from services.models import Service, ServiceStatus
 
 _AMOUNTS = ("max_per_payment", "daily_limit", "weekly_limit")

@@ -25,8 +25,8 @@ from policy.admin.key_forms import ReasonForm
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.one_person import takes_two
-from policy.operations import limits_of
 from policy.proposals import propose_policy
+from policy.revisions import limits_of
 from policy.shadow_proposals import propose_shadow
 from policy.shadows import find_shadow
 from staff.reauthentication import reauthenticate_first
@@ -134,6 +134,7 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
     return [
         ("Agent", change.agent.pk),
         ("Policy until now", str(change.present)),
+        *([("Template that it leaves", change.present.template)] if change.present.template else []),
         *((one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in change.differences),
         (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
         (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),

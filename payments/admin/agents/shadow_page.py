@@ -21,7 +21,7 @@ from payments.admin.agents.effects import show_effect
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision, ShadowRevision
-from policy.operations import limits_of
+from policy.revisions import limits_of
 from policy.shadow_proposals import propose_to_drop
 from policy.shadows import find_shadow
 from staff.asking import say

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from payments.management.trials import MOST_SINCE, Trial, TrialCommand
 from policy.models import ShadowRevision
-from policy.operations import limits_of
+from policy.revisions import limits_of
 
 
 class Command(TrialCommand):

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand, add_reason
 from foundation.kernel.times import format_instant, utc_now
+from services.management.secret_output import write_secrets
 from services.models import agent_of_endpoint
 from services.webhooks.operations import reseal_secrets, reveal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
@@ -68,10 +69,7 @@ class Command(JsonCommand):
 
     def _show_secrets(self, service_id: str, reason: str) -> dict[str, Any]:
         shown = reveal_secrets(service_id, by=AUTHOR, reason=reason)
-        for secret, ends_at in shown.items():
-            self.stdout.write(secret if ends_at is None else f"{secret}  until {format_instant(ends_at)}")
-        secrets = [{"secret": one, "endsAt": at and format_instant(at)} for one, at in shown.items()]
-        return {"service": service_id, "secrets": secrets}
+        return {"service": service_id, "secrets": write_secrets(self, shown)}
 
 
 def _describe(status: EndpointStatus) -> str:

@@ -16,7 +16,8 @@ from payments.admin.agents.limit_warnings import warnings
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import PARTS, MoreLimits
-from policy.operations import limits_of, set_policy
+from policy.operations import set_policy
+from policy.revisions import limits_of
 from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import confirm
 from tests.foundation.console.conftest import errors_in

@@ -64,6 +64,8 @@ def count_of_rows():
     [
         (_TYPES[ProcessType.WORKER], "RELAYER_SEED"),
         (_TYPES[ProcessType.WORKER], "POLICY_SIGNER_SECP256K1_KEY"),
+        # What it ends that was held for a person's approval is an entry of the log.
+        (_TYPES[ProcessType.WORKER], "POLICY_SIGNER_ED25519_KEY"),
         (_TYPES[ProcessType.WEBHOOKS], "WEBHOOK_SECRETS_KEY"),
         (_TYPES[ProcessType.WEBHOOKS], "WEBHOOK_SIGNING_KEY"),
         (_TYPES[ProcessType.BEAT], "REDIS_URL"),

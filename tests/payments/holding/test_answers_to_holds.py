@@ -20,7 +20,7 @@ from tests.support.factories import decide, make_service, new_name
 from tests.support.holds import REASON, asks_above, decline, environment_at, finish, hold_of, say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rolled_back]
-DOUBLE: dict[str, str] = {"by": "ann", "reason": "Another reason"}
+DOUBLE: dict[str, Any] = {"by": "ann", "reason": "Another reason"}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_second_answer_is_refused_with_the_first(held, first, word, second, is
         finish(held)
 
     with pytest.raises(OperationRefused, match=f"^fiona has {word} this payment already"):
-        answer_hold(held.payment_id, second, **DOUBLE)
+        answer_hold(str(held.payment_id), second, **DOUBLE)
 
     assert hold_of(held).answered_by == "fiona"
 
