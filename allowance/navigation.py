@@ -36,6 +36,7 @@ PAGES = {
     "Work": (
         Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
         _rows("Payees", "verified", "services.service"),
+        _rows("Payments to approve", "pending_actions", "ledger.hold"),
         Page(
             "Requests",
             "how_to_reg",

@@ -100,7 +100,7 @@ def _payments(asset: str, day: date) -> str:
 
 
 def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
-    """Draw how many payments were approved, and how many were refused by which rule."""
+    """Draw how many payments were approved, held for a person's approval, and refused, by which rule."""
     counts, refused = _count(totals)
     since = {"since": f"{first_day(today, DAYS)}"}
     failed = counts[TotalOf.FAILED]
@@ -110,6 +110,8 @@ def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
         ("approved", counts[TotalOf.APPROVED] - failed, all_approved),
         ("approved, failed later", failed, all_failed),
     ]
+    if held := counts[TotalOf.HELD]:
+        lines.append(("held for approval", held, list_page("ledger_logentry", result__exact=TotalOf.HELD, **since)))
     # A rule that only another release knows comes last, by its name.
     for rule in sorted(refused, key=lambda name: (*RULE_NAMES, name).index(name)):
         words = f"refused: {words_of_refusal(rule).short}"

@@ -15,6 +15,7 @@ _PAGES = {
     "delivery": "services_webhookdelivery_change",
     "deposit": "payments_deposit_change",
     "outflow": "payments_outflow_change",
+    "payment": "ledger_hold_change",  # staff change none that nobody has to approve
     "chain": "payments_chainstate_change",
     "request": "staff_changerequest_change",
 }

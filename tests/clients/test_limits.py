@@ -25,6 +25,7 @@ ALL: dict[str, Any] = {
     "allowed_tags": ("compute", "data"),
     "allowed_hours": parse_hours("daily 00:00-24:00 UTC"), "allowed_from": BEGAN, "allowed_until": ENDS,
     "new_payee_wait_hours": 1, "new_payee_payments": 2, "new_payee_max_per_payment": MANY,
+    "approval_above": MANY, "approval_above_day": MANY, "approval_for_first": True, "approval_hours": 3,
 }  # fmt: skip
 
 
@@ -75,6 +76,7 @@ def test_a_budget_and_a_key_have_the_optional_limits_of_the_agent(servers, open_
         {"payeeLimits": {"shop": "5.00"}},
         {"payeeLimits": {"shop": {"day": 5}}},
         {"allowedUntil": "tomorrow"},
+        {"approvalForFirst": "yes"},
         {"allowedTags": "data"},
         {"allowedTags": [7]},
     ],

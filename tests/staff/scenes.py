@@ -20,7 +20,7 @@ from policy.shadows import begin_shadow
 from services.operations import disable_service, reject_service
 from staff.kinds import Kind
 from tests.support.deposits import make_deposit_aside
-from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.local_ids import LOCALNET
 from tests.support.reconciliations import make_agent_with_surplus
 
@@ -90,6 +90,11 @@ def a_stopped_chain() -> Arguments:
     return {"chain": LOCALNET, "stopped_at": stopped_at.isoformat()}
 
 
+def a_hold() -> Arguments:
+    held = decide(make_agent(approval_above=Decimal(5)), make_service(), "6")
+    return {"payment": held.payment_id}
+
+
 def a_key() -> Arguments:
     make_api_key()
     return {"key": ApiKey.objects.order_by("-id")[0].pk}
@@ -105,6 +110,8 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "chain.stop": lambda: {"chain": LOCALNET},
     "deposit.credit": lambda: {"deposit": make_deposit_aside().pk, **an_agent()},
     "outflow.book": lambda: an_outflow(make_agent(balance="5").id),
+    "payment.approve": a_hold,
+    "payment.decline": a_hold,
     "policy.raise": lambda: {**an_agent(), "revision": 1, **limits()},
     "service.approve": a_service,
     "service.disable": lambda: a_service(approved=True),

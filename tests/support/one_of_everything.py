@@ -33,6 +33,7 @@ def make_one_of_everything() -> LogEntry:
     )  # fmt: skip
     make_api_key(agent=agent)
     make_attempt(make_delivery(make_endpoint()))
+    decide(make_agent(approval_above=Decimal(5)), service, "6.25")
     with pytest.raises(ServiceNotApproved):
         decide(agent, make_service(approved=False), "1")
     return decide(agent, service, "2.5")

@@ -27,7 +27,9 @@ class OptionalLimits:
     Amounts are in units of the agent's asset. `payee_…` are those of every payee, but for those that `payee_limits`
     names. `allowed_tags` are groups of payees: `services` lists those that may be paid. `allowed_hours` is a text
     such as `mon-fri 09:00-17:00 Europe/Berlin`; `allowed_until` is the first moment at which nothing is paid any
-    more. `new_payee_max_per_payment` is of the first `new_payee_payments` to each payee.
+    more. `new_payee_max_per_payment` is of the first `new_payee_payments` to each payee. A person has to
+    approve a payment above `approval_above`, one that lifts the spend of 24 hours above `approval_above_day`, and, with
+    `approval_for_first`, the first one to each payee.
     """
 
     hourly_limit: Decimal | None = None
@@ -46,6 +48,10 @@ class OptionalLimits:
     new_payee_wait_hours: int | None = None
     new_payee_payments: int | None = None
     new_payee_max_per_payment: Decimal | None = None
+    approval_above: Decimal | None = None
+    approval_above_day: Decimal | None = None
+    approval_for_first: bool | None = None
+    approval_hours: int | None = None
 
     def limits_of(self, payee: str) -> PayeeLimits:
         """Return what limits payments to one payee, beside the limits of the agent."""
@@ -76,6 +82,10 @@ def read_limits(members: Members) -> dict[str, Any]:
         "new_payee_wait_hours": members.optional_integer("newPayeeWaitHours"),
         "new_payee_payments": members.optional_integer("newPayeePayments"),
         "new_payee_max_per_payment": members.optional_amount("newPayeeMaxPerPayment"),
+        "approval_above": members.optional_amount("approvalAbove"),
+        "approval_above_day": members.optional_amount("approvalAboveDay"),
+        "approval_for_first": members.optional_boolean("approvalForFirst"),
+        "approval_hours": members.optional_integer("approvalHours"),
     }
 
 

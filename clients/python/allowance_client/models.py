@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 # What this release knows; a later server's word is handed on as it comes.
 AgentStatus = Literal["active", "paused"]
 ServiceStatus = Literal["pending_approval", "approved", "rejected", "disabled"]
-DecisionResult = Literal["approved", "blocked"]
+DecisionResult = Literal["approved", "blocked", "held"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from foundation.console.figures import show_amount
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
 from ledger.queries import Budget, find_budget
-from payments.admin.agents.usage import runway, usage_bar
+from payments.admin.agents.usage import held_words, runway, usage_bar
 from payments.settling.agent_gas import GasUse, find_gas_use
 from policy.models import Agent
 
@@ -27,6 +27,11 @@ def budget_of(agent: Agent) -> Budget:
     return budget
 
 
+def _with_held(budget: Budget) -> SafeString | str:
+    balance, held = show_amount(budget.balance), held_words(budget)
+    return format_html('{}<br><span class="muted">{}</span>', balance, held) if held else balance
+
+
 def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
     @admin.display(description=description)
     def column(agent: Agent) -> Any:
@@ -35,7 +40,7 @@ def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent]
     return column
 
 
-_BALANCE = _column("balance", lambda budget: show_amount(budget.balance))
+_BALANCE = _column("balance", _with_held)
 _DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, budget.daily_limit, "daily limit"))
 _WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly limit"))
 _RUNWAY = _column("runway", runway)
