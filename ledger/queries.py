@@ -19,8 +19,6 @@ from policy.rule import Figure, Wait
 # Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
 _NEAR = timedelta(minutes=10)
 _BUDGETS = "SELECT * FROM ledger_budgets_3(%s::text[])"
-
-
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 

@@ -33,8 +33,8 @@ FIELDS = {
     "LogEntry": ["id", "agentId", "service", "amount", "asset", "result", "rule", "createdAt"],
     "Budget": [
         "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
-        "maxPerPayment", "policyRevision", "heldForApproval", *(part.name for part in PARTS), "spentThisHour", "spentThisMonth",
-        "spentInTotal", "paymentsThisHour", "paymentsToday",
+        "maxPerPayment", "policyRevision", "heldForApproval", *(part.name for part in PARTS), "spentThisHour",
+        "spentThisMonth", "spentInTotal", "paymentsThisHour", "paymentsToday",
     ],
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
     "Service": ["id", "name", "recipient", "asset", "status", "createdAt"],
