@@ -19,8 +19,6 @@ from policy.rule import Figure, Wait
 # Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
 _NEAR = timedelta(minutes=10)
 _BUDGETS = "SELECT * FROM ledger_budgets_3(%s::text[])"
-
-
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
@@ -55,13 +53,12 @@ class Budget:
         """Tell what is used of each optional limit that there is; None: it cannot be counted at present."""
         counted = dict(zip(COUNTED, self.counted or (), strict=False))
         held, payments = self.held
-        found: dict[str, Figure | None] = {}
-        for part, _ in given(self.more):
-            if part.field in COUNTED and (figure := counted.get(part.field)) is not None:
-                found[part.field] = figure + held if part.kind.is_amount else int(figure + payments)
-            elif part.field in COUNTED:
-                found[part.field] = None
-        return found
+        limits = [part for part, _ in given(self.more) if part.field in COUNTED]
+        found = ((part, counted.get(part.field)) for part in limits)
+        return {
+            part.field: None if used is None else used + held if part.kind.is_amount else int(used + payments)
+            for part, used in found
+        }
 
 
 @dataclass(frozen=True, slots=True)

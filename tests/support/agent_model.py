@@ -1,6 +1,5 @@
 """What one agent has bought, remembered in full and summed by brute force."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from foundation.kernel.errors import ContractError, PolicySignerUnavailable
-from ledger.models import LogEntry
+from ledger.models import Hold, LogEntry
 from payments.deciding.operations import Approval, request_payment
 from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import OPEN_STATES, SettlementState
@@ -28,6 +27,7 @@ from tests.support.evaluations import assert_decided_as_evaluated, evaluate_or_r
 from tests.support.factories import make_agent, new_name, seen_by
 from tests.support.fake_chain import make_fake_chain
 from tests.support.invariants import DAY, WEEK, check_agent, check_nonces
+from tests.support.model_records import Bought, Decided, Expected, Waiting
 from tests.support.optional_limits import Paid, Remembered
 from tests.support.payment_requests import environment_of, make_service_on
 from tests.support.scripted_chain import outflow_of
@@ -62,31 +62,14 @@ OPTIONAL = st.just(MoreLimits()) | st.builds(
     payments_per_day=_NUMBERS,
     payee_daily_limit=st.none() | LIMITS,
     payee_weekly_limit=st.none() | LIMITS,
+    approval_above=st.none() | LIMITS,
+    approval_above_day=st.none() | LIMITS,
+    approval_for_first=st.none() | st.just(True),
+    approval_hours=st.none() | st.sampled_from([1, 30]),
 )
 
 # How transactions end that have not paid.
 GAVE_WAY = {SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED}
-
-
-@dataclass
-class Bought:
-    """An approved payment as the model remembers it, with the limits that were in force for it."""
-
-    at: datetime
-    amount: Decimal
-    limits: Limits
-    payment_id: str
-    has_failed: bool = False
-    is_over: bool = False
-    is_in_block: bool = False
-    is_lost: bool = False
-
-
-@dataclass
-class Decided:
-    request: PaymentRequest
-    rule: str
-    entry_id: str
 
 
 class AgentModel(RuleBasedStateMachine):
@@ -110,6 +93,7 @@ class AgentModel(RuleBasedStateMachine):
         self.is_disabled = False
         self.bought: list[Bought] = []
         self.decided: list[Decided] = []
+        self.waiting: list[Waiting] = []
         self.stolen: list[str] = []
         self.is_stopped = False
 
@@ -121,7 +105,12 @@ class AgentModel(RuleBasedStateMachine):
 
     @invariant()
     def database_and_model_agree(self) -> None:
-        assert Agent.objects.get(pk=self.agent.pk).balance == self.balance >= 0
+        held = sum((one.amount for one in self.waiting), Decimal(0))
+        assert Agent.objects.get(pk=self.agent.pk).balance == self.balance >= held
+        open_holds = Hold.objects.filter(agent=self.agent, ended_at=None)
+        assert {one.payment_id: str(one.answer or "") for one in self.waiting} == dict(
+            open_holds.values_list("pk", "answer")
+        )
         failed = Payment.objects.filter(agent=self.agent, status="failed")
         assert {one.payment_id for one in self.bought if one.has_failed} == {payment.pk for payment in failed}
 
@@ -145,20 +134,29 @@ class AgentModel(RuleBasedStateMachine):
                 assert self._spent(one.at - window, self.bought[: index + 1]) <= limit
 
     # --- The model ----------------------------------------------------------------------------------------------------
-    def _judge(self, amount: Decimal, at: datetime) -> str | None:
-        """Tell the rule that must block, None if none must."""
+    def _judge(self, amount: Decimal, at: datetime, approved: Waiting | None = None) -> Expected:
+        """Tell what must be decided; `approved` is what a person has approved, if it is that."""
+        waiting = [one for one in self.waiting if one is not approved]
+        held = sum((one.amount for one in waiting), Decimal(0))
         checks = {
             "agent_active": not self.is_paused,
             "service_approved": not self.is_disabled,
-            "balance_covers_payment": amount <= self.balance,
-            "under_weekly_limit": self._spent(at - WEEK, self.bought) + amount <= self.limits.weekly_limit,
-            "under_daily_limit": self._spent(at - DAY, self.bought) + amount <= self.limits.daily_limit,
+            "balance_covers_payment": amount <= self.balance - held,
+            "under_weekly_limit": self._spent(at - WEEK, self.bought) + held + amount <= self.limits.weekly_limit,
+            "under_daily_limit": self._spent(at - DAY, self.bought) + held + amount <= self.limits.daily_limit,
             "under_max_payment": amount <= self.limits.max_per_payment,
         }
         broken = [name for name, holds in checks.items() if not holds]
-        paid = Remembered([Paid(one.at, self.service.id, one.amount, one.has_failed) for one in self.bought])
-        broken += paid.refusing_rules(self.limits.more, self.service.id, amount, at)
-        return min(broken, key=RULE_NAMES.index, default=None)
+        payee, more = self.service.id, self.limits.more
+        paid = Remembered(
+            [Paid(one.at, payee, one.amount, one.has_failed) for one in self.bought],
+            [Paid(at, payee, one.amount) for one in waiting],
+        )
+        broken += paid.refusing_rules(more, payee, amount, at)
+        if broken:
+            return Expected("blocked", min(broken, key=RULE_NAMES.index))
+        holding = [] if approved else paid.holding_rules(more, payee, amount, at)
+        return Expected("held", holding[0]) if holding else Expected("approved", "under_max_payment")
 
     @staticmethod
     def _spent(since: datetime, bought: list[Bought]) -> Decimal:

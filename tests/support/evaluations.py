@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.kernel.errors import ContractError, IdempotencyConflict
 from foundation.kernel.money import format_amount
+from ledger.models import Result
 from payments.api.evaluations import present_evaluation
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.operations import Approval
@@ -35,6 +36,10 @@ def assert_decided_as_evaluated(evaluated: Evaluation | ContractError, decided: 
         return
     shown = present_evaluation(evaluated)
     rules = {one["rule"]: one for one in shown["rules"]}
+    if isinstance(decided, Approval) and decided.entry.result == Result.HELD:
+        assert (shown["result"], shown["rule"], shown["code"]) == ("held", decided.entry.rule, None)
+        assert shown["message"] == decided.entry.explanation["message"]
+        return
     if isinstance(decided, Approval):
         assert (shown["result"], shown["rule"], shown["code"]) == ("approved", decided.entry.rule, None)
         assert all(one["passed"] for one in rules.values())
