@@ -3,14 +3,9 @@
 import json
 import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from chains.contracts.node_packages import run_script
-from foundation.api.errors import STATUS, envelope, headers
 from foundation.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
@@ -19,43 +14,16 @@ from foundation.kernel.errors import (
     PolicySignerUnavailable,
     RateLimited,
 )
-from payments.api.examples import (
-    REQUEST,
-    approve,
-    declined,
-    expired,
-    held_payment,
-    hold,
-    policy_refusals,
-    settled_payment,
-)
-from payments.deciding import answers
-from payments.deciding.answers import answer
+from payments.api.examples import REQUEST, policy_refusals, settled_payment
 from payments.models import Payment
-from tests.documents.pages import blocks_of, pages
 from tests.fuzz.cast import settling
+from tests.generated_clients.api_answers import LOST, PAID, answer_of, refusal
+from tests.generated_clients.programs import CLIENT, run, say
 from tests.support.factories import make_agent, make_api_key, make_service
-from tests.support.fake_chain import PATIENCE_S
-from tests.support.javascript import install_or_skip, needs_node
-from workshop.localnet.folder import ROOT
+from tests.support.javascript import needs_node
 
 pytestmark = [needs_node, pytest.mark.long(60)]
 
-CLIENT = ROOT / "clients/typescript"
-LOST = None
-
-
-def answer_of(status, body, **headers):
-    return {"status": status, "headers": {"Content-Type": "application/json", **headers}, "body": body}
-
-
-def refusal(error, retry_after_s=None):
-    """Answer as the API does."""
-    waits = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-    return answer_of(STATUS[type(error)], envelope(error), **{**headers(error), **waits})
-
-
-PAID = answer_of(201, answer(approve()))
 # What redocly warns of, and we mean: rule and operation.
 MEANT = {
     # They take nothing from a client that could be refused.
@@ -63,37 +31,6 @@ MEANT = {
     ("operation-4xx-response", "/readyz"),
     ("operation-4xx-response", "/.well-known/allowance-keys.json"),
 }
-
-
-@pytest.fixture(scope="module")
-def tools():
-    """The folder of the npm packages."""
-    return install_or_skip(CLIENT) / "node_modules"
-
-
-@pytest.fixture
-def attempt(compiled):
-    """Call the client, which is given these answers in turn; return its result or error, and what it sent."""
-
-    def call(method, given, **options):
-        question = {"method": method, "answers": given, "request": REQUEST, **options}
-        return run_script(Path(__file__).parent / "attempts.mjs", compiled / "dist/index.js", question=question)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def compiled(tools, tmp_path_factory):
-    """A copy of the client, compiled, with its example and what the pages show."""
-    folder = tmp_path_factory.mktemp("typescript") / CLIENT.name
-    shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    (folder / "node_modules").symlink_to(tools)
-    written = [block for page in pages() for block in blocks_of(page) if '"allowance-client"' in block.text]
-    for number, block in enumerate(written):
-        (folder / f"examples/page{number}.ts").write_text(block.text)
-    for project in (".", "examples"):
-        run([tools / ".bin/tsc", "--project", project], cwd=folder)
-    return folder
 
 
 def test_redocly_finds_nothing_but_what_is_meant(tools, served):
@@ -231,80 +168,3 @@ def place_of(problem):
     """Name the path or the component that a problem is about."""
     _, kind, name, *_ = problem["location"][0]["pointer"].split("/")
     return name.replace("~1", "/") if kind == "paths" else f"{kind}/{name}"
-
-
-def run(command, *, is_ok=True, cwd=None, env=None):
-    """Run a program; return what it wrote. `is_ok` None: it may fail."""
-    return say(command, is_ok=is_ok, cwd=cwd, env=env)[0]
-
-
-def say(command, *, is_ok=True, cwd=None, env=None):
-    """Run a program; return what it wrote to its output and to its error output."""
-    settings = {
-        **(env or os.environ),
-        "REDOCLY_TELEMETRY": "off",
-        "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true",
-        "NO_COLOR": "1",
-    }
-    done = subprocess.run(
-        command, cwd=cwd, env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=6 * PATIENCE_S,
-    )  # fmt: skip
-    assert is_ok is None or done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, done.stderr
-
-
-# --- Payments that a person has to approve
-HELD, WAITS = answer_of(202, answer(hold())), answer_of(200, held_payment())
-APPROVED = answer_of(200, {**settled_payment(), "status": "approved"})
-ENDS = [declined(), expired()]
-NOT_APPROVED = [answer_of(200, held_payment(end)) for end in ENDS]
-
-
-@pytest.mark.parametrize("method", ["pay", "payDemand"])
-def test_a_payment_that_a_person_has_to_approve_is_told_at_once(attempt, method):
-    tried = attempt(method, [HELD], key="order-7")
-
-    told = tried["result"] if method == "pay" else tried["error"]["payment"]
-    assert (told["status"], told["tx"]) == ("pending_approval", None)
-    assert told["approvalExpiresAt"] == "2026-05-15T18:42:11.123Z"
-    if method == "payDemand":  # there is nothing to send its payee
-        assert (tried["error"]["name"], tried["error"]["idempotencyKey"]) == ("NotDecidedYet", "order-7")
-
-
-@pytest.mark.parametrize("method", ["pay", "payDemand"])
-def test_a_payment_that_waits_is_waited_for_and_its_key_tells_what_has_become_of_it(attempt, method):
-    tried = attempt(method, [HELD, WAITS, LOST, APPROVED, PAID], key="order-7", decidedS=20)
-
-    assert tried["result"] == PAID["body"]
-    asked = [request for request in tried["requests"] if request["body"] is not None]
-    assert [(request["key"], request["body"]) for request in asked] == [("order-7", REQUEST)] * 2
-    assert {one["path"] for one in tried["requests"] if one["body"] is None} == {f"/v1/payments/{HELD['body']['id']}"}
-
-
-@pytest.mark.parametrize(("state", "end"), [*zip(NOT_APPROVED, ENDS, strict=True)], ids=["declined", "expired"])
-def test_a_payment_that_nobody_approves_is_thrown_with_the_keys_own_answer(attempt, state, end):
-    refused = refusal(answers.refusal(end))
-
-    tried = attempt("pay", [HELD, state, refused], key="order-7", decidedS=20)["error"]
-
-    assert (tried["name"], tried["code"]) == ("ApprovalDeclined", "approval_declined")
-    assert (tried["idempotencyKey"], tried["detail"]["rule"]) == ("order-7", "approved_by_person")
-    assert tried["detail"]["message"] == state["body"]["declineReason"]
-
-
-@pytest.mark.parametrize(
-    ("states", "ends_with"),
-    [
-        ([APPROVED], None),
-        ([NOT_APPROVED[0]], "ApprovalDeclined"),
-        ([NOT_APPROVED[1]], "ApprovalDeclined"),
-        ([WAITS] * 8, "NotDecidedYet"),
-    ],
-)
-def test_waiting_for_a_person_ends_with_the_payment_or_says_what_it_is(attempt, states, ends_with):
-    tried = attempt("waitUntilDecided", [WAITS, *states])
-
-    assert tried.get("error", {}).get("name") == ends_with
-    told = tried.get("result") or tried["error"]["payment"]
-    assert told["status"] == states[0]["body"]["status"]

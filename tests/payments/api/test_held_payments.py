@@ -214,9 +214,7 @@ def test_what_another_rule_refuses_too_is_refused_and_nobody_is_asked(api, payme
 
 
 def test_it_has_no_proof(api, payment):
-    held = api.pay(payment).json()
-
-    error_of(api.get(f"/v1/payments/{held['id']}/proof"), 404, "payment_not_found")
+    error_of(api.get(f"/v1/payments/{api.pay(payment).json()['id']}/proof"), 404, "payment_not_found")
 
 
 def test_another_agents_key_does_not_learn_of_it(client_of, api, payment):
