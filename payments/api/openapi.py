@@ -60,6 +60,7 @@ from payments.api.payment_requests import PaymentRequestSerializer
 from payments.api.views import PaymentViewSet
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding import answers
+from payments.deciding.approval_events import EVENT_OF_APPROVAL, approval_event
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
 from payments.lifecycle import HeldStatus, PaymentStatus, SettlementState
 from policy.openapi import EXAMPLE_LIMITS, FIGURE
@@ -510,12 +511,16 @@ def _example(status: PaymentStatus) -> Json:
     return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6h"}
 
 
-def _webhook(name: str, summary: str, examples: Json) -> Json:
+_TO_PAYEES = "the webhook URL of the approved service that is paid"
+_TO_OWNERS = "the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone"
+
+
+def _webhook(name: str, summary: str, examples: Json, *, to: str = _TO_PAYEES, schema: str = "Event") -> Json:
     return {
         "post": {
             "operationId": "on" + "".join(part.capitalize() for part in name.split(".")),
             "summary": summary,
-            "description": "Sent as Standard Webhooks 1.0 to the webhook URL of the approved service that is paid: at "
+            "description": f"Sent as Standard Webhooks 1.0 to {to}: at "
             "least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. "
             "`Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.",
             "tags": ["Webhooks"],
@@ -523,7 +528,7 @@ def _webhook(name: str, summary: str, examples: Json) -> Json:
             "parameters": _HEADERS,
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": refer("Event"), "examples": examples}},
+                "content": {"application/json": {"schema": refer(schema), "examples": examples}},
             },
             "responses": {"2XX": {"description": "The event has arrived. The body of the answer does not matter."}},
         }
@@ -536,6 +541,46 @@ _WEBHOOKS: dict[str, Json] = {
         for status, name in EVENT_OF_STATUS.items()
     },
     TEST_EVENT: _webhook(TEST_EVENT, "Somebody tries out whether events arrive.", {}),
+}
+_SAID_OF_APPROVAL = {
+    HeldStatus.PENDING_APPROVAL: "A payment waits for a person's approval: nothing is signed yet.",
+    PaymentStatus.APPROVED: "A person has approved it, and so have all rules once more: it is on its way.",
+    HeldStatus.DECLINED: "It is refused: a person has declined it, or it may not be paid any more.",
+    HeldStatus.EXPIRED: "It is refused: nobody has answered in time.",
+}
+_APPROVAL_DATA: dict[str, Json] = {
+    **{name: _DATA[name] for name in ("paymentId", "logId", "agentId", "amount", "asset", "reason", "metadata")},
+    "service": text(description="Who is to be paid."),
+    "status": refer("CurrentStatus"),
+    "createdAt": text(**INSTANT | {"description": "When it was asked for. UTC, with milliseconds."}),
+    "approvalExpiresAt": text(**INSTANT | {"description": "Until when a person can approve it."}),
+    "rule": refer("Rule"),
+    "message": text(description="What the agent is told."),
+    "declineReason": text(or_null=True, description="Why it is refused. Null: it is not."),
+}
+
+
+def _approval_example(status: HeldStatus | PaymentStatus) -> Json:
+    entry = {
+        HeldStatus.PENDING_APPROVAL: examples.hold,
+        PaymentStatus.APPROVED: examples.approve,
+        HeldStatus.DECLINED: examples.declined,
+        HeldStatus.EXPIRED: examples.expired,
+    }[status]()
+    moments = {"asked_at": DECIDED_AT, "expires_at": DECIDED_AT + examples.ASKING.time_to_approve}
+    event = approval_event(status, entry, str(examples.hold().payment_id), **moments)
+    return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6j"}
+
+
+_OWNERS: dict[str, Json] = {
+    name: _webhook(
+        name,
+        _SAID_OF_APPROVAL[status],
+        {status.capitalize(): {"value": _approval_example(status)}},
+        to=_TO_OWNERS,
+        schema="ApprovalEvent",
+    )
+    for status, name in EVENT_OF_APPROVAL.items()
 }
 
 
@@ -572,6 +617,18 @@ _SCHEMAS: dict[str, Json] = {
         },
     },
     "EventData": object_of(f"The payment. In `{TEST_EVENT}` what there is none of is null.", _DATA),
+    "ApprovalEventType": enumeration(EVENT_OF_APPROVAL.values(), "What an agent's owner is told."),
+    "ApprovalEvent": {
+        "type": "object",
+        "required": ["id", "type", "timestamp", "data"],
+        "properties": {
+            "id": text(**identifier("evt"), description="The same in every attempt: deduplicate by it."),
+            "type": refer("ApprovalEventType"),
+            "timestamp": text(**INSTANT | {"description": "When it became true. UTC, with milliseconds."}),
+            "data": refer("ApprovalEventData"),
+        },
+    },
+    "ApprovalEventData": object_of("A payment that a person has to approve. No balance and no limits.", _APPROVAL_DATA),
     "ReadinessStatus": enumeration(["ready", "not ready"], "Whether all that a payment needs is there."),
     "Readiness": object_of(
         "What a payment needs, and whether it is there.",
@@ -613,7 +670,7 @@ _OF_ONE = {
 DESCRIPTION = Description(
     schemas=_SCHEMAS,
     plain_paths={"/readyz": _READINESS},
-    webhooks=_WEBHOOKS,
+    webhooks={**_WEBHOOKS, **_OWNERS},
     links={
         ("requestPayment", "201"): _OF_REQUEST,
         ("requestPayment", "202"): _OF_REQUEST,

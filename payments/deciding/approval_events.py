@@ -9,12 +9,12 @@ from typing import Any
 
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import format_instant
-from ledger.models import Result
+from ledger.models import LogEntry, Result
 from payments.deciding.running import Decided
 from payments.lifecycle import HeldStatus, PaymentStatus, end_of_hold
 from services.models import WebhookEndpoint, WebhookEvent, endpoint_of_agent
 
-EVENT_OF_APPROVAL = {
+EVENT_OF_APPROVAL: dict[HeldStatus | PaymentStatus, str] = {
     HeldStatus.PENDING_APPROVAL: "approval.requested",
     PaymentStatus.APPROVED: "approval.approved",
     HeldStatus.DECLINED: "approval.declined",
@@ -36,13 +36,16 @@ def write_approval_events(decided: Sequence[Decided]) -> None:
 def _events(told: Sequence[Decided]) -> Iterator[WebhookEvent]:
     for one in told:
         at = one.entry.created_at
-        yield WebhookEvent.of_agent(_event(one), one.entry.agent_id, at)
+        status, asked_at, expires_at, payment_id = _state(one)
+        event = approval_event(status, one.entry, payment_id, asked_at=asked_at, expires_at=expires_at)
+        yield WebhookEvent.of_agent(event, one.entry.agent_id, at)
 
 
-def _event(one: Decided) -> dict[str, Any]:
+def approval_event(
+    status: HeldStatus | PaymentStatus, entry: LogEntry, payment_id: str, *, asked_at: datetime, expires_at: datetime
+) -> dict[str, Any]:
     """Make an event. It has no balance and no limits, but the sentence that the agent is told."""
-    entry, (status, asked_at, expires_at, payment_id) = one.entry, _state(one)
-    message = one.judged.explanation["message"]
+    message = entry.explanation["message"]
     return {
         "id": new_id("evt", entry.created_at),
         "type": EVENT_OF_APPROVAL[status],

@@ -8,6 +8,7 @@ import pytest
 
 from foundation.api.errors import STATUS
 from ledger import receipts
+from payments.deciding.approval_events import EVENT_OF_APPROVAL
 from payments.deciding.payment_events import EVENT_OF_STATUS
 from policy.holding_rules import PERSON_RULE
 from policy.openapi import EXAMPLE_SIGNER
@@ -127,15 +128,17 @@ def test_the_installations_own_key_signs_no_example(anonymous, document):
 
 
 def test_every_event_is_described_with_its_headers(document):
-    assert document["webhooks"].keys() == {*EVENT_OF_STATUS.values(), TEST_EVENT}
-    assert document["components"]["schemas"]["EventType"]["enum"] == [*document["webhooks"]]
+    to_payees, to_owners = [*EVENT_OF_STATUS.values(), TEST_EVENT], [*EVENT_OF_APPROVAL.values()]
+    assert [*document["webhooks"]] == [*to_payees, *to_owners]
+    assert document["components"]["schemas"]["EventType"]["enum"] == to_payees
+    assert document["components"]["schemas"]["ApprovalEventType"]["enum"] == to_owners
     for webhook in document["webhooks"].values():
         names = [parameter["name"] for parameter in webhook["post"]["parameters"]]
         assert names == ["webhook-id", "webhook-timestamp", "webhook-signature"]
 
 
 def test_every_example_of_an_event_fits_its_schema(document):
-    for name in EVENT_OF_STATUS.values():
+    for name in (*EVENT_OF_STATUS.values(), *EVENT_OF_APPROVAL.values()):
         content = document["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
         (example,) = content["examples"].values()
         assert example["value"]["type"] == name
