@@ -9,7 +9,7 @@ from django.utils.html import format_html
 
 from ledger.models import LogEntry, Result
 
-_WORDS = {Result.APPROVED: "✓ approved", Result.BLOCKED: "✗ refused", Result.HELD: "○ held for approval"}
+_WORDS = {Result.APPROVED: "✓ approved", Result.BLOCKED: "✗ refused", Result.HELD: "○ held"}
 
 
 def show_written(amount: str) -> str:

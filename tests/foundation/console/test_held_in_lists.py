@@ -71,7 +71,7 @@ def test_the_list_is_summed_up_and_exported(auditor, hold):
 # --- Elsewhere --------------------------------------------------------------------------------------------------------
 def test_the_log_says_that_it_is_held_and_counts_it_as_no_refusal(auditor, hold):
     page = auditor.get("ledger_logentry_changelist", agent=hold.agent_id).content.decode()
-    assert '<span class="badge held">○ held for approval</span>' in page
+    assert '<span class="badge held">○ held</span>' in page
     assert "USDC held for approval 1 6.00" in words(page)
     assert "✗ refused" not in page
 

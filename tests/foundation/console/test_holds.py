@@ -54,7 +54,7 @@ def test_the_page_shows_what_a_person_decides_by(auditor, hold):
     # The other one is held, too: it counts, and stands among what the agent did lately.
     assert "Balance: 987.75 USDC, and 12.25 USDC more wait for approval." in text
     assert "12.25 of 50.00" in text
-    assert "○ held for approval" in text.partition("What the agent did lately")[2]
+    assert "○ held" in text.partition("What the agent did lately")[2]
     assert "✓ Verified just now" in text
 
 
