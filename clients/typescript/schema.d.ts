@@ -381,6 +381,86 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    "approval.requested": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A payment waits for a person's approval: nothing is signed yet.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalRequested"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.approved": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A person has approved it, and so have all rules once more: it is on its way.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalApproved"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.declined": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * It is refused: a person has declined it, or it may not be paid any more.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalDeclined"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.expired": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * It is refused: nobody has answered in time.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalExpired"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface components {
     schemas: {
@@ -1335,6 +1415,52 @@ export interface components {
             createdAt: string;
             /** @description What the chain knows the payment by. Several payments may have one transaction: on EVM chains its event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` does), on Solana the memo before the transfer. */
             escrowId: string | null;
+        };
+        /**
+         * @description What an agent's owner is told.
+         * @enum {string}
+         */
+        ApprovalEventType: "approval.requested" | "approval.approved" | "approval.declined" | "approval.expired";
+        ApprovalEvent: {
+            /** @description The same in every attempt: deduplicate by it. */
+            id: string;
+            type: components["schemas"]["ApprovalEventType"];
+            /**
+             * Format: date-time
+             * @description When it became true. UTC, with milliseconds.
+             */
+            timestamp: string;
+            data: components["schemas"]["ApprovalEventData"];
+        };
+        /** @description A payment that a person has to approve. No balance and no limits. */
+        ApprovalEventData: {
+            paymentId: string | null;
+            logId: string | null;
+            agentId: string | null;
+            /** @example 1.50 */
+            amount: string | null;
+            asset: components["schemas"]["Asset"];
+            reason: string;
+            /** @description As the agent sent it. */
+            metadata: components["schemas"]["Metadata"] | null;
+            /** @description Who is to be paid. */
+            service: string;
+            status: components["schemas"]["CurrentStatus"];
+            /**
+             * Format: date-time
+             * @description When it was asked for. UTC, with milliseconds.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description Until when a person can approve it.
+             */
+            approvalExpiresAt: string;
+            rule: components["schemas"]["Rule"];
+            /** @description What the agent is told. */
+            message: string;
+            /** @description Why it is refused. Null: it is not. */
+            declineReason: string | null;
         };
         /**
          * @description Whether all that a payment needs is there.
@@ -3377,6 +3503,122 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Event"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalRequested: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalApproved: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalDeclined: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalExpired: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
             };
         };
         responses: {
