@@ -43,6 +43,7 @@ def _metadata(hold: Hold) -> Any:
 class HoldAdmin(ListedAdmin):
     """Those that wait stand first: the one that expires first on top."""
 
+    list_title = "Payments to approve"
     list_display = (
         "id", "state", linked("agent_id", "policy_agent"), text("service", 128, "payee"), "num_asked", "reason",
         instant("created_at", "asked for"), instant("expires_at", "waits until"),

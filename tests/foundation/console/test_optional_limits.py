@@ -44,12 +44,17 @@ ONE_OF_EACH = {
     "new_payee_wait_hours": ("24", "Hours until a new payee", "24"),
     "new_payee_payments": ("3", "First payments to a payee", "3"),
     "new_payee_max_per_payment": ("1", "Per first payment", "1.00 USDC"),
+    "approval_above": ("5", "A person approves above", "5.00 USDC"),
+    "approval_above_day": ("20", "A person approves above, per day", "20.00 USDC"),
+    "approval_for_first": ("yes", "A person approves the first", "yes"),
+    "approval_hours": ("48", "Hours to approve", "48"),
 }
 WRITTEN = {name: text for name, (text, _, _) in ONE_OF_EACH.items()}
 # Two limits that a policy has both of, or none.
 TOGETHER = {
     "new_payee_payments": {"new_payee_max_per_payment": "1"},
     "new_payee_max_per_payment": {"new_payee_payments": "3"},
+    "approval_hours": {"approval_above": "5"},
 }
 
 
