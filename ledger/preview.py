@@ -48,7 +48,8 @@ class Preview:
     """What other limits would have done since a moment.
 
     `refused` was approved and would not have been, by the rule that would have refused it; `let_through` was refused
-    and would not have been, by the rule that refused it. `is_capped`: there were more decisions, which are not judged.
+    and would not have been, by the rule that refused it. `asked` was approved by nobody, and a person would have had to
+    approve it, by the rule that asks for that. `is_capped`: there were more decisions, which are not judged.
     """
 
     since: datetime
@@ -57,15 +58,21 @@ class Preview:
     is_capped: bool
     refused: Share
     let_through: Share
+    asked: Share
 
     @property
     def otherwise(self) -> int:
         """How many decisions would have come out otherwise."""
-        return self.refused.count + self.let_through.count
+        return sum(share.count for share in self.shares)
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What would have come out otherwise."""
+        return self.refused, self.let_through, self.asked
 
     def newest(self) -> list[Judged]:
         """Return those that would have come out otherwise, the newest first, as many as are listed."""
-        found = sorted((*self.refused.newest, *self.let_through.newest), key=_by_chain, reverse=True)
+        found = sorted((one for share in self.shares for one in share.newest), key=_by_chain, reverse=True)
         return found[:MOST_LISTED]
 
 
@@ -87,15 +94,17 @@ def preview_limits(
         most = MOST_DECISIONS if limits.more == NO_MORE else MOST_WITH_MORE
     since = now - PERIOD if since is None else since
     history, is_capped = read_history(agent, limits.more, since=since, payees=payees, most=most)
-    refused, let_through = Share(), Share()
+    refused, let_through, asked = Share(), Share(), Share()
     for judged in replay(history, limits):
         report()
         if judged.past.is_approved and not judged.is_approved:
             refused.add(judged, judged.rule)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
+        elif judged.asked_by is not None and not judged.past.was_asked:
+            asked.add(judged, judged.asked_by)
     judged_at = [past.at for past in history.decisions if past.is_judged]
-    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through)
+    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, asked)
 
 
 def _by_chain(judged: Judged) -> tuple[int, datetime, str]:
