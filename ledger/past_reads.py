@@ -20,7 +20,9 @@ _ENTRIES = """
     SELECT json_build_array(
                created_at, id, service, amount, asset, rule, result = 'approved',
                rule = %(service_rule)s AND explanation_json::json->>'message' = %(off_list)s,
-               payment_id, COALESCE(clock_repairs, 0), true, 1, position('"heldBy"' IN explanation_json) > 0)
+               payment_id, COALESCE(clock_repairs, 0), true, 1,
+               CASE WHEN position('"heldBy"' IN explanation_json) > 0
+                    THEN explanation_json::json->>'heldBy' IS NOT NULL ELSE false END)
       FROM ledger_logentry
      WHERE agent_id = %(agent)s AND created_at > %(since)s AND result <> 'held'
      ORDER BY created_at DESC, id DESC LIMIT %(most)s

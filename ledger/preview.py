@@ -48,8 +48,9 @@ class Preview:
     """What other limits would have done since a moment.
 
     `refused` was approved and would not have been, by the rule that would have refused it; `let_through` was refused
-    and would not have been, by the rule that refused it. `asked` was approved by nobody, and a person would have had to
-    approve it, by the rule that asks for that. `is_capped`: there were more decisions, which are not judged.
+    and would not have been, by the rule that refused it. A person would have had to approve `held`, by the rule that
+    asks for that, and did approve `unasked`, which nobody would have had to. `is_capped`: there were more decisions,
+    which are not judged.
     """
 
     since: datetime
@@ -58,7 +59,8 @@ class Preview:
     is_capped: bool
     refused: Share
     let_through: Share
-    asked: Share
+    held: Share
+    unasked: Share
 
     @property
     def otherwise(self) -> int:
@@ -68,7 +70,7 @@ class Preview:
     @property
     def shares(self) -> tuple[Share, ...]:
         """What would have come out otherwise."""
-        return self.refused, self.let_through, self.asked
+        return self.refused, self.let_through, self.held, self.unasked
 
     def newest(self) -> list[Judged]:
         """Return those that would have come out otherwise, the newest first, as many as are listed."""
@@ -94,17 +96,21 @@ def preview_limits(
         most = MOST_DECISIONS if limits.more == NO_MORE else MOST_WITH_MORE
     since = now - PERIOD if since is None else since
     history, is_capped = read_history(agent, limits.more, since=since, payees=payees, most=most)
-    refused, let_through, asked = Share(), Share(), Share()
+    refused, let_through, held, unasked = Share(), Share(), Share(), Share()
     for judged in replay(history, limits):
         report()
         if judged.past.is_approved and not judged.is_approved:
             refused.add(judged, judged.rule)
+        elif judged.held_by is not None and not judged.past.was_asked:
+            held.add(judged, judged.held_by)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
-        elif judged.asked_by is not None and not judged.past.was_asked:
-            asked.add(judged, judged.asked_by)
+        elif judged.is_approved and judged.past.was_asked and judged.held_by is None:
+            unasked.add(judged, judged.rule)
     judged_at = [past.at for past in history.decisions if past.is_judged]
-    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, asked)
+    return Preview(
+        min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, held, unasked
+    )
 
 
 def _by_chain(judged: Judged) -> tuple[int, datetime, str]:

@@ -10,7 +10,8 @@ The judges are the rules of `policy.rules`; the facts are those of the past wher
 - A payee has the tags that it has now.
 - A payee counts as approved since it was last approved, or since ever, if that was after the decision.
 - The balance is not simulated: what would have been spent more or less does not change what it covered later.
-- What a person would have had to approve is taken to have been approved: nobody knows what they would have said.
+- What a person would have had to approve is taken to have been approved: nobody knows what they would have said. What
+  nobody approved then stays refused, unless the other limits would not have asked.
 - What could not be signed stays refused unless the other limits refuse it before.
 - A clock repair counts as in `sql/windows.sql`: what was in the future then stays in every window until its head left.
 
@@ -26,6 +27,7 @@ from typing import NamedTuple
 from foundation.kernel.money import EXACT
 from ledger.past import GivenBack, History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
 from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
+from policy.holding_rules import PERSON_RULE
 from policy.limits import Limits
 from policy.more_limits import NO_MORE
 from policy.more_objections import HOUR, MONTH
@@ -34,20 +36,20 @@ from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
-_ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
+_ASKED_AGAIN = {SIGNER_RULE.name, PERSON_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
 _EMPTY = Window()
 
 
 class Judged(NamedTuple):
     """A decision of the past, and how the other limits would have decided, by the rule of this name.
 
-    `asked_by`: the rule by which a person would have had to approve it; None: none.
+    `held_by`: the rule by which a person would have had to approve it; None: none.
     """
 
     past: Past
     is_approved: bool
     rule: str
-    asked_by: str | None = None
+    held_by: str | None = None
 
 
 def replay(history: History, limits: Limits) -> Iterator[Judged]:
@@ -103,8 +105,10 @@ class _Replay:
         rule = find_refusing(facts, self._rules if past.is_off_list else self._varied)
         if rule is None and past.rule == SIGNER_RULE.name:
             rule = SIGNER_RULE
-        asking = find_refusing(facts, self._holding) if rule is None and self._holding else None
-        return Judged(past, rule is None, (rule or self._rules[-1]).name, None if asking is None else asking.name)
+        holding = find_refusing(facts, self._holding) if rule is None and self._holding else None
+        if holding is not None and past.rule == PERSON_RULE.name:
+            return Judged(past, is_approved=False, rule=past.rule)
+        return Judged(past, rule is None, (rule or self._rules[-1]).name, None if holding is None else holding.name)
 
     def _facts(self, past: Past) -> Facts:
         """Restore the facts of a decision; what an earlier rule let pass in the past, it lets pass again."""

@@ -13,7 +13,7 @@ from policy.rules import words_of_refusal
 
 _MOST_DRAWN = 90
 _REFUSED, _LET_THROUGH = "Refused, though they were approved", "Let through, though they were refused"
-_ASKED = "Held for a person, though nobody was asked"
+_HELD, _UNASKED = "Held for a person, though nobody was asked", "Approved by a person, whom nobody would ask"
 _LOG = "ledger.view_logentry"
 
 
@@ -27,8 +27,10 @@ def _put_into_words(effect: Preview) -> Iterator[dict[str, Any]]:
     """Put what would have come out differently into words, by rule; nobody is told of a person whom nobody asks."""
     yield _in_words(_REFUSED, effect.refused, [one.rule for one in effect.refused.newest])
     yield _in_words(_LET_THROUGH, effect.let_through, [one.past.rule for one in effect.let_through.newest])
-    if effect.asked.count:
-        yield _in_words(_ASKED, effect.asked, [str(one.asked_by) for one in effect.asked.newest])
+    if effect.held.count:
+        yield _in_words(_HELD, effect.held, [str(one.held_by) for one in effect.held.newest])
+    if effect.unasked.count:
+        yield _in_words(_UNASKED, effect.unasked, [one.rule for one in effect.unasked.newest])
 
 
 def _in_words(title: str, share: Share, rules: Sequence[str]) -> dict[str, Any]:
@@ -51,19 +53,16 @@ def _draw(agent_id: str, effect: Preview, *, is_linked: bool) -> Picture | None:
     first = max(effect.since.astimezone(UTC).date(), last - timedelta(days=_MOST_DRAWN - 1))
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     links = [_decisions(agent_id, day) if is_linked else "" for day in days]
-    titles = (("refused", _REFUSED), ("let-through", _LET_THROUGH), ("asked", _ASKED))
-    # Of what no limit asks for there is no column.
-    drawn = [(*of, share) for of, share in zip(titles, effect.shares, strict=True) if share.count or of != titles[2]]
+    titles = (("refused", _REFUSED), ("let-through", _LET_THROUGH), ("held", _HELD), ("unasked", _UNASKED))
+    # Where nobody is asked, there is no column of that.
+    drawn = [(*of, share) for of, share in zip(titles, effect.shares, strict=True) if share.count or of in titles[:2]]
     return Picture(
         "otherwise",
         "Decided otherwise, per day",
         [_chart(name, title, share, days, links) for name, title, share in drawn],
         ("Day", *(title for _, title, _ in drawn)),
         [
-            (
-                Cell(f"{day}"),
-                *(Cell(f"{share.by_day[day]:,}", link if share.by_day[day] else "") for _, _, share in drawn),
-            )
+            (Cell(f"{day}"), *(_cell(share.by_day[day], link) for _, _, share in drawn))
             for day, link in zip(reversed(days), reversed(links), strict=True)
             if any(share.by_day[day] for share in effect.shares)
         ],

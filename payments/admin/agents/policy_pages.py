@@ -143,8 +143,12 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
 
 
 def _held(effect: Preview, agent: Agent) -> list[tuple[str, str]]:
-    """Say what a person would have been asked about; nothing where nobody is asked."""
-    return [(f"Held in {PERIOD.days} days for a person", _count(effect.asked, agent))] if effect.asked.count else []
+    """Say what a person would have been asked about, or not any more; nothing where nobody is asked."""
+    shares = (
+        ("Held in {} days for a person", effect.held),
+        ("Approved in {} days by a person, not asked now", effect.unasked),
+    )
+    return [(title.format(PERIOD.days), _count(share, agent)) for title, share in shares if share.count]
 
 
 def _count(share: Share, agent: Agent) -> str:

@@ -132,11 +132,14 @@ def test_it_says_what_would_wait_for_a_person(write, service, now):
     (found,) = judge(path)
 
     rules = [{"rule": "under_approval_limit", "decisions": 1, "amount": "6.00"}]
-    assert (found["asked"]["rules"], found["otherwise"], found["refused"]["decisions"]) == (rules, 1, 0)
+    assert (found["held"]["rules"], found["otherwise"], found["refused"]["decisions"]) == (rules, 1, 0)
     (one,) = found["newest"]
     assert (one["logId"], one["now"]) == (asked[1], {"result": "held", "rule": "under_approval_limit"})
     told = tell(path)
-    assert "\n  1 approved then, would wait for a person now: 6.00 USDC\n    under_approval_limit: 1, 6.00 USDC\n" in told
+    assert (
+        "\n  1 asked nobody then, would wait for a person now: 6.00 USDC\n    under_approval_limit: 1, 6.00 USDC\n"
+        in told
+    )
     assert "approved → held" in told
 
 
