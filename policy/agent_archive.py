@@ -28,9 +28,7 @@ def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
         if agent.status != AgentStatus.PAUSED:
             raise OperationRefused(f"{agent_id} is active: pause it first.")
         if agent.hold_set.filter(ended_at=None).exists():
-            raise OperationRefused(
-                f"{agent_id} has payments that wait for approval: try again once they have ended."
-            )
+            raise OperationRefused(f"{agent_id} has payments that wait for approval: try again once they have ended.")
         if agent.balance:
             raise OperationRefused(f"{agent_id} still has {format_amount(agent.balance)} {agent.asset}.")
         agent.archived_at = utc_now()
