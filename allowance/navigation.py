@@ -36,6 +36,7 @@ PAGES = {
     "Work": (
         Page("Home", "home", "admin:index", badge="backoffice.home.badge"),
         _rows("Payees", "verified", "services.service"),
+        _rows("Payments to approve", "pending_actions", "ledger.hold"),
         Page(
             "Requests",
             "how_to_reg",
@@ -48,6 +49,7 @@ PAGES = {
     ),
     "Agents": (
         _rows("Agents", "smart_toy", "policy.agent"),
+        Page("Templates", "rule", "admin:policy_agent_templates", ("policy.view_agent",)),
         _rows("API keys", "key", "policy.apikey"),
     ),
     "Money": (

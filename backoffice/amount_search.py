@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_payment
+from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_hold, present_payment, unapproved
 from chains.catalogue import alias_of
 from foundation.console.figures import show_amount
 from foundation.kernel.assets import Asset
@@ -53,6 +53,14 @@ def find_payments_of(term: str) -> Iterator[Hit]:
     if (amount := read_amount(term)) is not None:
         rows = _newest(Payment.objects.order_by("-id"), MOST_ROWS)
         yield from map(present_payment, rows.filter(amount=amount.value, asset__in=amount.assets)[:MOST_OF_A_KIND])
+
+
+def find_holds_of(term: str) -> Iterator[Hit]:
+    """Find the newest of an amount that wait for a person's approval, or were not approved."""
+    if (amount := read_amount(term)) is not None:
+        rows = _newest(unapproved().order_by("-id"), MOST_REFUSALS)
+        found = rows.filter(amount=amount.value, entry__asset__in=amount.assets)
+        yield from map(present_hold, found[:MOST_OF_A_KIND])
 
 
 def find_refusals_of(term: str) -> Iterator[Hit]:

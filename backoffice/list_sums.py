@@ -1,7 +1,7 @@
 """Exact sums of what lists of decisions and payments show, however many: from the totals by day, and what is newer."""
 
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Payment
+from payments.queries import approved_within
 from policy.fields import AmountField
 from policy.models import Agent
 from services.models import Service
@@ -30,25 +31,32 @@ _PAYMENTS = {
     "agent": ("agent", "agent_id"), "payee": ("service", "service_id"), "asset": ("asset", "asset"),
     "chain": ("chain", "chain"),
 }  # fmt: skip
+# Selects the rows from a moment until before another one.
+Within = Callable[[QuerySet[Any], datetime | None, datetime | None], QuerySet[Any]]
 _KNOWN = {"since", "until", "p", "e"}
 # Totals that are older have stopped to grow.
 _MOST_BEHIND = timedelta(minutes=10)
-_WORDS = {TotalOf.APPROVED: "approved", TotalOf.BLOCKED: "refused"}
+_WORDS = {TotalOf.APPROVED: "approved", TotalOf.BLOCKED: "refused", TotalOf.HELD: "held for approval"}
 
 
 def sum_up_entries(query: Mapping[str, str]) -> Sums | None:
     """Sum up the log as its list is filtered; None: the totals do not know how to."""
     fixed = {"result": TotalOf.BLOCKED} if "rule" in query else {}
-    totals = DailyTotal.objects.filter(result__in=(TotalOf.APPROVED, TotalOf.BLOCKED), **fixed)
+    totals = DailyTotal.objects.filter(result__in=_WORDS, **fixed)
     entries = LogEntry.objects.filter(**fixed).annotate(kind=F("result"), number=Cast("amount", AmountField()))
-    return _sum_up(query, _ENTRIES, totals, entries, "log")
+    return _sum_up(query, _ENTRIES, totals, entries, _entries_within)
 
 
 def sum_up_payments(query: Mapping[str, str]) -> Sums | None:
     """Sum up payments as their list is filtered, whatever has become of them; None as for entries."""
     totals = DailyTotal.objects.filter(result=TotalOf.APPROVED)
     payments = Payment.objects.annotate(kind=Value(TotalOf.APPROVED.value), number=F("amount"))
-    return _sum_up(query, _PAYMENTS, totals, payments, "pay")
+    return _sum_up(query, _PAYMENTS, totals, payments, approved_within)
+
+
+def _entries_within(rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
+    rows = rows if since is None else rows.filter(pk__gte=first_id("log", since))
+    return rows if before is None else rows.filter(pk__lt=first_id("log", before))
 
 
 def _sum_up(
@@ -56,16 +64,15 @@ def _sum_up(
     columns: Mapping[str, tuple[str, str]],
     totals: QuerySet[DailyTotal],
     rows: QuerySet[Any],
-    prefix: str,
+    within: Within,
 ) -> Sums | None:
     state = RollUp.objects.first()
     if state is None or state.entries_until < utc_now() - _MOST_BEHIND or set(query) - set(columns) - _KNOWN:
         return None
     if not _names_whole_ids(query):
         return None
-    newer = first_id(prefix, state.entries_until)
     try:
-        totals, rows = _within(query, columns, totals, rows.filter(pk__gte=newer), prefix)
+        totals, rows = _within(query, columns, totals, within(rows, state.entries_until, None), within)
     except ValueError:
         return None
     lines = _lines(
@@ -88,7 +95,7 @@ def _within(
     columns: Mapping[str, tuple[str, str]],
     totals: QuerySet[DailyTotal],
     rows: QuerySet[Any],
-    prefix: str,
+    within: Within,
 ) -> tuple[QuerySet[DailyTotal], QuerySet[Any]]:
     """Select what is asked for; raises ValueError for a day that is none."""
     for name in set(columns) & set(query):
@@ -96,11 +103,10 @@ def _within(
         totals, rows = totals.filter(**{of_total: query[name]}), rows.filter(**{of_row: query[name]})
     since, until = (read_day(query.get(name, "")) for name in ("since", "until"))
     if since is not None:
-        totals, rows = totals.filter(day__gte=since.date()), rows.filter(pk__gte=first_id(prefix, since))
+        totals = totals.filter(day__gte=since.date())
     if until is not None:
         totals = totals.filter(day__lte=until.date())
-        rows = rows.filter(pk__lt=first_id(prefix, until + timedelta(days=1)))
-    return totals, rows
+    return totals, within(rows, since, until and until + timedelta(days=1))
 
 
 def _lines(*groups: Iterable[tuple[Any, ...]]) -> list[Line]:

@@ -2,19 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from django.db.models import BigIntegerField, Case, Count, F, Sum, When
 
 from backoffice.models import DailyTotal, RollUp, TotalOf
-from foundation.kernel.ids import first_id
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
+from payments.queries import approved_within
 from policy.fields import AmountField
 from services.paid import Paid
 
-_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = ("service", "asset", "payments", "paid")
 _COUNT = Case(When(result=TotalOf.FAILED, then=-F("count")), default=F("count"), output_field=BigIntegerField())
 _AMOUNT = Case(When(result=TotalOf.FAILED, then=-F("amount")), default=F("amount"), output_field=AmountField())
@@ -27,9 +25,8 @@ def find_paid(service_ids: Sequence[str]) -> dict[str, list[Paid]]:
     """
     state = RollUp.objects.first()
     totals = DailyTotal.objects.filter(service__in=service_ids, result__in=(TotalOf.APPROVED, TotalOf.FAILED))
-    since = Payment.objects.filter(
-        service__in=service_ids, id__gte=first_id("pay", state.entries_until if state else _EVER)
-    ).exclude(status=PaymentStatus.FAILED)
+    newer = approved_within(Payment.objects.all(), state.entries_until if state else None, None)
+    since = newer.filter(service__in=service_ids).exclude(status=PaymentStatus.FAILED)
     summed = totals.values("service", "asset").annotate(payments=Sum(_COUNT), paid=Sum(_AMOUNT))
     counted = since.order_by().values("service", "asset").annotate(payments=Count("pk"), paid=Sum("amount"))
     found: dict[tuple[str, str], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))

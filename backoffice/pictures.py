@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
 
 from django.db.models import Case, F, QuerySet, Sum, When
 
 from backoffice.models import DailyTotal, RollUp, TotalOf
 from foundation.console.figures import show_amount
 from foundation.console.links import list_page
+from foundation.console.pictures import Cell, Chart, Picture
 from foundation.kernel.assets import Asset
 from payments.lifecycle import PaymentStatus
 from policy.fields import AmountField
@@ -24,40 +24,6 @@ from policy.rules import RULE_NAMES, words_of_refusal
 DAYS = 30
 SPENT = Case(When(result=TotalOf.FAILED, then=-F("amount")), default=F("amount"), output_field=AmountField())
 _ASSETS = list(Asset)
-
-
-class Cell(NamedTuple):
-    """A figure or a name in a table, and where it leads; "": nowhere."""
-
-    text: str
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Columns, as the console's script draws them; each leads to the link at its place. `color`: 1 to 6."""
-
-    name: str
-    title: str
-    labels: Sequence[str]
-    data: Sequence[float]
-    links: Sequence[str]
-    color: int = 1
-
-    @property
-    def drawn(self) -> dict[str, Any]:
-        return {"labels": self.labels, "data": self.data, "links": self.links, "color": self.color, "unit": self.title}
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Charts, and the same figures as a table, whose first column is a name."""
-
-    name: str
-    title: str
-    charts: Sequence[Chart]
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +100,7 @@ def _payments(asset: str, day: date) -> str:
 
 
 def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
-    """Draw how many payments were approved, and how many were refused by which rule."""
+    """Draw how many payments were approved, held for a person's approval, and refused, by which rule."""
     counts, refused = _count(totals)
     since = {"since": f"{first_day(today, DAYS)}"}
     failed = counts[TotalOf.FAILED]
@@ -144,6 +110,8 @@ def draw_decisions(totals: QuerySet[DailyTotal], today: date) -> Picture:
         ("approved", counts[TotalOf.APPROVED] - failed, all_approved),
         ("approved, failed later", failed, all_failed),
     ]
+    if held := counts[TotalOf.HELD]:
+        lines.append(("held for approval", held, list_page("ledger_logentry", result__exact=TotalOf.HELD, **since)))
     # A rule that only another release knows comes last, by its name.
     for rule in sorted(refused, key=lambda name: (*RULE_NAMES, name).index(name)):
         words = f"refused: {words_of_refusal(rule).short}"

@@ -14,12 +14,13 @@ from django.urls import reverse
 
 from backoffice.amount_search import (
     find_deposits_of,
+    find_holds_of,
     find_outflows_of,
     find_payments_of,
     find_refusals_of,
     find_withdrawals_of,
 )
-from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_payment
+from backoffice.hits import MOST_OF_A_KIND, Hit, page_of, present_entry, present_hold, present_payment, unapproved
 from backoffice.paid_addresses import find_paid_to
 from backoffice.terms import Term, begins, cases, hashed, part, select_transactions, shortened
 from chains.catalogue import CHAINS, alias_of
@@ -61,8 +62,15 @@ def _find_payments(term: Term) -> Iterator[Hit]:
 
 
 def _find_paid_by_key(term: Term) -> Iterator[Hit]:
-    paid = Payment.objects.filter(entry_id__in=term.entries_with_key)
-    yield from map(present_payment, paid)
+    # What a person has approved has another entry, and the id that it had when it was asked for.
+    asked = LogEntry.objects.filter(pk__in=term.entries_with_key, payment_id__isnull=False).values("payment_id")
+    yield from map(present_payment, Payment.objects.filter(pk__in=asked))
+
+
+def _find_holds(term: Term) -> Iterator[Hit]:
+    """Find what is no payment, or not yet: a person has to approve it, or has not."""
+    found = unapproved().filter(begins("pay", term) | Q(entry__in=term.entries_with_key))
+    yield from map(present_hold, found.order_by("-id")[:MOST_OF_A_KIND])
 
 
 def _find_entries(term: Term) -> Iterator[Hit]:
@@ -155,6 +163,7 @@ KINDS = (
     Kind("payments.view_payment", _find_payments),
     Kind("payments.view_payment", _find_paid_by_key),
     Kind("payments.view_payment", _find_paid_by_tx),
+    Kind("ledger.view_hold", _find_holds),
     Kind("ledger.view_logentry", _find_entries),
     Kind("policy.view_agent", _find_agents),
     Kind("policy.view_apikey", _find_keys),
@@ -168,6 +177,7 @@ KINDS = (
     Kind("payments.view_chainstate", _find_escrows),
     Kind("services.view_webhookdelivery", _find_deliveries),
     Kind("payments.view_payment", find_payments_of),
+    Kind("ledger.view_hold", find_holds_of),
     Kind("ledger.view_logentry", find_refusals_of),
     Kind("payments.view_deposit", find_deposits_of),
     Kind("payments.view_withdrawal", find_withdrawals_of),

@@ -107,7 +107,7 @@ def _payee_lines(statement: PayeeStatement) -> Iterator[_Line]:
     for one in in_batches(statement.payments, "pk"):
         row: Any = one
         yield {
-            "entry": row.status, "asset": row.asset, "at": row.created_at, "amount": row.amount, "payment": row.pk,
+            "entry": row.status, "asset": row.asset, "at": row.decided_at, "amount": row.amount, "payment": row.pk,
             "agent": row.agent_id, "chain": row.chain, "recipient": row.recipient, "tx": row.final_tx,
             "settled": row.settled_at, "failed": row.failed_at, "reason": row.failure_reason,
             "escrow": row.escrow_id,

@@ -13,11 +13,11 @@ from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 
-from foundation.kernel.ids import first_id
 from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment, final_legs_of
+from payments.queries import approved_within
 from policy.models import Agent
 from services.models import Service
 
@@ -117,8 +117,7 @@ def state_agent(agent: Agent, month: Month, now: datetime) -> AgentStatement:
 
 def state_payee(service: Service, month: Month) -> PayeeStatement:
     """Draw up the statement of a payee's month."""
-    span = {"pk__gte": first_id("pay", month.begin), "pk__lt": first_id("pay", month.end)}
-    payments = Payment.objects.filter(service=service, **span).order_by("pk")
+    payments = approved_within(Payment.objects.filter(service=service), month.begin, month.end).order_by("pk")
     rows = payments.order_by().values("status", "asset").annotate(n=Count("pk"), total=Sum("amount"))
     found = sorted(rows, key=lambda row: (row["asset"], list(STATUSES).index(row["status"])))
     sums = [Subtotal(STATUSES[row["status"]], row["asset"], row["n"], row["total"]) for row in found]

@@ -15,13 +15,16 @@ AUTHOR = "command line"
 
 
 class JsonCommand(BaseCommand):
-    """A command that performs one operation and prints its result, or a refusal in a sentence, with status 1."""
+    """A command that performs one operation and prints its result, or a refusal in a sentence, with status 1.
+
+    One that prints what it does in lines of its own has no result.
+    """
 
     # What is missing, `manage.py` refuses; Django's checks load what only pages need.
     requires_system_checks = ()
 
-    def perform(self, **options: Any) -> dict[str, Any]:
-        """Do the work; return what the last line says."""
+    def perform(self, **options: Any) -> dict[str, Any] | None:
+        """Do the work; return what the last line says; None: it has said all."""
         raise NotImplementedError
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -33,7 +36,8 @@ class JsonCommand(BaseCommand):
             if isinstance(error.__cause__, UndefinedTable):
                 raise CommandError("The database has no tables yet: `release` makes them (see Procfile).") from error
             raise
-        self.stdout.write(json.dumps(result, ensure_ascii=False))
+        if result is not None:
+            self.stdout.write(json.dumps(result, ensure_ascii=False))
 
 
 def read_amount(text: str, asset: str, option: str) -> Any:

@@ -23,19 +23,22 @@ from ledger.judgements import words_of
 from ledger.models import BalanceMovement, LogEntry, Result
 from ledger.queries import find_movement_near
 from policy.models import Agent
-from policy.rules import RULE_NAMES, words_of_refusal
+from policy.rules import RULE_NAMES, find_rule, words_of_refusal
 from services.admin import chain
 from staff.lists import ListedAdmin
 
 
 class RuleFilter(admin.SimpleListFilter):
-    """Refusals by the rule that refused. An approval is no rule's doing: every one has passed."""
+    """Refusals by the rule that refused. An approval is no rule's doing: every one has passed.
+
+    Rules that ask for a person refuse nothing: what they hold is found by the decision.
+    """
 
     title = "refused by"
     parameter_name = "rule"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, words_of_refusal(name).refused) for name in RULE_NAMES]
+        return [(name, words_of_refusal(name).refused) for name in RULE_NAMES if not find_rule(name).holds]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> QuerySet[LogEntry]:
         rule = self.value()
@@ -72,7 +75,7 @@ class LogEntryAdmin(ListedAdmin):
     list_filter = (EntryDates, EntryAgent, EntryPayee, AssetFilter, "result", RuleFilter)
     summed = ("asset", "result", "amount")
     totals_suffice = True
-    state_words = {Result.APPROVED: "approved", Result.BLOCKED: "refused"}
+    state_words = {Result.APPROVED: "approved", Result.BLOCKED: "refused", Result.HELD: "held for approval"}
     export_columns = ENTRY_COLUMNS
     search_fields = ("id", "agent", "service")  # see get_search_results
     search_help_text = "The whole id of a decision, an agent or a payee."

@@ -18,6 +18,7 @@ TABLES = (
     "policy_policyrevision",
     "ledger_tally",
     "ledger_tallymark",
+    "ledger_hold",
 )
 
 

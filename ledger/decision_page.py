@@ -4,26 +4,34 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpResponse
 
 from chains.port import SignerUnavailable
 from foundation.kernel.times import utc_now
 from ledger.evidence import find_link_problem, find_seal_problems
 from ledger.judgements import tell, words_of
-from ledger.models import LogEntry
+from ledger.models import Hold, LogEntry, Result
 from ledger.receipts import receipt
 from policy.signer import published_keys
 
 
 def show_decision(entry: LogEntry) -> dict[str, Any]:
-    """Give the templates a decision: told in words, and verified now."""
+    """Give the templates a decision: told in words, and verified now.
+
+    `hold`: what waited, or waits, for a person's approval by it; None: nothing. `asked`: the entry of the request.
+    """
+    hold = Hold.objects.filter(Q(entry=entry) | Q(final_entry=entry)).select_related("entry").first()
     return {
         "entry": entry,
+        "hold": hold,
+        "asked": entry if hold is None else hold.entry,
         "told": tell(entry),
         "words": words_of(entry),
-        "metadata": list(_read_metadata(entry)),
+        "metadata": list(read_metadata(entry)),
         "problems": find_problems(entry),
-        "is_approved": entry.payment_id is not None,
+        "is_approved": entry.result == Result.APPROVED,
+        "is_held": entry.result == Result.HELD,
         "now": utc_now(),
     }
 
@@ -48,7 +56,8 @@ def receipt_file(entry: LogEntry) -> HttpResponse:
     return response
 
 
-def _read_metadata(entry: LogEntry) -> Iterator[tuple[str, str]]:
+def read_metadata(entry: LogEntry) -> Iterator[tuple[str, str]]:
+    """Yield the values of an entry's metadata, as text, each with its name."""
     try:
         metadata: Any = entry.metadata
     except ValueError:

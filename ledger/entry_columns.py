@@ -9,6 +9,8 @@ from django.utils.html import format_html
 
 from ledger.models import LogEntry, Result
 
+_WORDS = {Result.APPROVED: "✓ approved", Result.BLOCKED: "✗ refused", Result.HELD: "○ held"}
+
 
 def show_written(amount: str) -> str:
     """Show an amount as it was written, with separators between thousands."""
@@ -18,8 +20,7 @@ def show_written(amount: str) -> str:
 
 def decision_badge(entry: LogEntry) -> str:
     """Colour a decision, and say it."""
-    words = "✓ approved" if entry.result == Result.APPROVED else "✗ refused"
-    return format_html('<span class="badge {}">{}</span>', entry.result, words)
+    return format_html('<span class="badge {}">{}</span>', entry.result, _WORDS[Result(entry.result)])
 
 
 def _parsed(field: str) -> Callable[[LogEntry], Any]:

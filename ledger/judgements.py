@@ -1,30 +1,36 @@
 """Tell in words how a log entry was decided: every rule in order, with the figures that the entry has recorded.
 
 An entry records what it was decided by, not all that was known then: an approval has the agent's amounts after it, a
-refusal the amounts that its rule compared. Where nothing is recorded, a rule is only said to have passed.
+refusal the amounts that its rule compared, and what holds a payment for a person's approval has both. Where nothing is
+recorded, a rule is only said to have passed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from ledger.models import LogEntry, Result
+from ledger.recorded import read_figure, read_moment, read_number, read_text
+from policy.holding_rules import PERSON_RULE
 from policy.rule import Figure, Rule, Said
 from policy.rules import RULES, SIGNER_RULE, words_of_refusal
 
 APPROVAL = "Every rule passed"
 _SPENT, _MADE = "Spent before", "Made before"
 _COMPARED = {"limit": "Limit", "spent": _SPENT, "requested": "Asked for", "remaining": "Would have fitted"}
+_COMPARED_TO_HOLD = _COMPARED | {"remaining": "Without approval"}
 
 
 class Outcome(StrEnum):
-    """What a rule said: it passed, it refused, or another had refused before it."""
+    """What a rule said: it passed, it refused, a person has to approve it, or nobody needed to ask the rule."""
 
     PASSED = "passed"
     REFUSED = "refused"
+    NEEDS_APPROVAL = "needs_approval"
     NOT_NEEDED = "not_needed"
 
 
@@ -63,13 +69,16 @@ def tell(entry: LogEntry) -> Told:
     """Tell how an entry was decided, by what it has recorded; what somebody made unreadable is left out."""
     explanation = read_explanation(entry)
     is_approved = entry.result == Result.APPROVED
-    judgements = _approved(entry, explanation) if is_approved else _refused(entry, explanation)
+    if entry.result == Result.HELD:
+        judgements = _held(entry, explanation)
+    else:
+        judgements = _approved(entry, explanation) if is_approved else _refused(entry, explanation)
     return Told(
         judgements=tuple(judgements),
         words=str(explanation.get("message") or words_of(entry)),
-        recipient=_text(explanation.get("recipient")),
-        escrow_id=_text(explanation.get("escrowId")),
-        fits_at=_moment(explanation.get("allowedAt")),
+        recipient=read_text(explanation.get("recipient")),
+        escrow_id=read_text(explanation.get("escrowId")),
+        fits_at=read_moment(explanation.get("allowedAt")),
         can_wait="allowedAt" in explanation,
     )
 
@@ -84,52 +93,74 @@ def read_explanation(entry: LogEntry) -> dict[str, Any]:
 
 
 def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
-    paid, judgements = _number(entry.amount), []
-    for rule in _rules_shown(
-        lambda rule: rule.record is not None and any(one in explanation for one in rule.record.names)
-    ):
-        said = _read_record(rule, paid, explanation)
-        words = "; ".join(f"{label}: {text}" for label, text in said.texts)
-        judgements.append(Judgement(rule.words.passed, Outcome.PASSED, words, said.figures, said.share))
+    answer = list(_by_person(entry, explanation))
+    rules = _rules_shown(partial(_is_recorded, explanation), is_answered=bool(answer))
+    return [*answer, *(_passed(rule, entry, explanation) for rule in rules)]
+
+
+def _held(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
+    """Give all rules: what is held has passed those that refuse. One that holds it is enough, and it is not signed."""
+    judgements, is_held = [], False
+    for rule in _rules_shown(lambda rule: rule.name == entry.rule or _is_recorded(explanation, rule)):
+        if rule.name == entry.rule:
+            words = str(explanation.get("message", ""))
+            figures = _compared(explanation, _COMPARED_TO_HOLD)
+            judgements.append(Judgement(rule.words.refused, Outcome.NEEDS_APPROVAL, words, figures))
+            is_held = True
+        elif rule is SIGNER_RULE or (rule.holds and is_held):
+            figures = _read_record(rule, read_number(entry.amount), explanation).figures
+            judgements.append(Judgement(rule.words.passed, Outcome.NOT_NEEDED, figures=figures))
+        else:
+            judgements.append(_passed(rule, entry, explanation))
     return judgements
 
 
-def _rules_shown(is_recorded: Callable[[Rule], bool]) -> list[Rule]:
-    """Give the rules of every policy, and those optional ones of which the entry has something."""
-    return [rule for rule in (*RULES, SIGNER_RULE) if rule.is_on is None or is_recorded(rule)]
+def _passed(rule: Rule, entry: LogEntry, explanation: Mapping[str, Any]) -> Judgement:
+    said = _read_record(rule, read_number(entry.amount), explanation)
+    words = "; ".join(f"{label}: {text}" for label, text in said.texts)
+    return Judgement(rule.words.passed, Outcome.PASSED, words, said.figures, said.share)
+
+
+def _by_person(entry: LogEntry, explanation: Mapping[str, Any]) -> Iterator[Judgement]:
+    """Tell what came of it that a person was asked, if one was: that is known before any rule is asked again."""
+    if entry.rule == PERSON_RULE.name:
+        yield Judgement(PERSON_RULE.words.refused, Outcome.REFUSED, str(explanation.get("message", "")))
+    elif "heldBy" in explanation:
+        who, why = explanation.get("answeredBy", ""), explanation.get("answerReason", "")
+        yield Judgement(PERSON_RULE.words.passed, Outcome.PASSED, f"{who}: {why}")
+
+
+def _is_recorded(explanation: Mapping[str, Any], rule: Rule) -> bool:
+    return rule.record is not None and any(one in explanation for one in rule.record.names)
+
+
+def _rules_shown(is_recorded: Callable[[Rule], bool], *, is_answered: bool = False) -> list[Rule]:
+    """Give the rules of every policy, and those optional ones of which the entry has something.
+
+    `is_answered`: a person has answered, so those that ask for one are not asked again.
+    """
+    rules = [rule for rule in (*RULES, SIGNER_RULE) if not (is_answered and rule.holds)]
+    return [rule for rule in rules if rule.is_on is None or is_recorded(rule)]
 
 
 def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any]) -> Said:
     """Read what an approval has recorded of a rule; nothing, if it does not fit or is unreadable."""
     if rule.record is None or paid is None:
         return Said()
-    values = [_recorded(explanation.get(name)) for name in rule.record.names]
+    values = [read_figure(explanation.get(name)) for name in rule.record.names]
     try:
         return rule.record.say(paid, *values)
     except (TypeError, ArithmeticError):
         return Said()
 
 
-def _recorded(text: Any) -> Figure | str | None:
-    """Read a number without a point, an amount, or a text."""
-    if isinstance(text, str) and text.isascii() and text.isdecimal():
-        return int(text)
-    number = _number(text)
-    return _text(text) if number is None else number
-
-
 def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
     """Give the rules before the one that refused, and that one. Those behind it are not needed any more."""
-    judgements, outcome = [], Outcome.PASSED
-    for rule in _rules_shown(lambda rule: rule.name == entry.rule):
+    judgements = list(_by_person(entry, explanation))
+    outcome = Outcome.NOT_NEEDED if entry.rule == PERSON_RULE.name else Outcome.PASSED
+    for rule in _rules_shown(lambda rule: rule.name == entry.rule, is_answered=bool(judgements)):
         if rule.name == entry.rule:
-            compared = [(label, _recorded(explanation.get(name))) for name, label in _COMPARED.items()]
-            figures = tuple(
-                (_MADE if isinstance(figure, int) and label == _SPENT else label, figure)
-                for label, figure in compared
-                if isinstance(figure, Decimal | int)
-            )
-            words = str(explanation.get("message", ""))
+            words, figures = str(explanation.get("message", "")), _compared(explanation)
             judgements.append(Judgement(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED
         else:
@@ -137,20 +168,11 @@ def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]
     return judgements
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(text: Any) -> Decimal | None:
-    try:
-        number = Decimal(text) if isinstance(text, str) else None
-    except InvalidOperation:
-        return None
-    return number if number is not None and number.is_finite() else None
-
-
-def _moment(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
+def _compared(explanation: Mapping[str, Any], labels: Mapping[str, str] = _COMPARED) -> tuple[tuple[str, Figure], ...]:
+    """Read what the rule compared that an entry names."""
+    compared = [(label, read_figure(explanation.get(name))) for name, label in labels.items()]
+    return tuple(
+        (_MADE if isinstance(figure, int) and label == _SPENT else label, figure)
+        for label, figure in compared
+        if isinstance(figure, Decimal | int)
+    )

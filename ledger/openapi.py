@@ -44,7 +44,7 @@ refine(
     rule={"enum": list(RULE_NAMES)},
     createdAt=INSTANT,
     policyRevision=POLICY_REVISION,
-    paymentId={**identifier("pay"), "description": "Null: nothing was paid."},
+    paymentId={**identifier("pay"), "description": "Null: nothing was paid. Of a held decision what may be paid."},
     tx={**_TX, "description": "The payment's first transaction. Null: nothing was paid."},
     metadata=refer("Metadata"),
     explanation=refer("Explanation"),
@@ -64,8 +64,8 @@ refine(
     policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         (
-            "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment", "spentThisHour",
-            "spentThisMonth",
+            "balance", "heldForApproval", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment",
+            "spentThisHour", "spentThisMonth",
         ),
         COMPUTED_AMOUNT,
     ),
@@ -74,8 +74,17 @@ refine(
     paymentsToday={"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerDay")},
     **OPTIONAL_LIMITS,
 )  # fmt: skip
+_OF_HOLDS: Json = {
+    "approvalExpiresAt": text(**INSTANT | {"description": "Until when a person can approve it. Of a held decision."}),
+    "heldBy": text(**identifier("log"), description="The held decision that this one ends."),
+    "heldAt": text(**INSTANT | {"description": "When the payment was asked for, and held."}),
+    "answeredBy": text(description="The person who approved or declined it. Absent: nobody did."),
+    "answerReason": text(description="The reason that this person gave."),
+}
 _SCHEMAS: dict[str, Json] = {
-    "DecisionResult": enumeration(Result.values, "What was decided."),
+    "DecisionResult": enumeration(
+        Result.values, "What was decided. `held`: a person has to approve it; another decision ends that."
+    ),
     "Explanation": {
         "type": "object",
         "description": "Why a rule decided as it did, and what it compared. Later versions may add members.",
@@ -84,8 +93,9 @@ _SCHEMAS: dict[str, Json] = {
             "message": MESSAGE,
             **RECORDED,
             "allowedAt": {**INSTANT, "type": ["string", "null"]},
-            "recipient": text(description="CAIP-10. Of an approved payment only."),
+            "recipient": text(description="CAIP-10. Of an approved payment, or of one that is held."),
             "escrowId": text(description="What the chain knows the payment by. Of an approved payment only."),
+            **_OF_HOLDS,
             "request": text(description="A digest of the request and its key."),
         },
         "additionalProperties": {},
@@ -96,7 +106,7 @@ _LINKS = {
     "payment": {
         "operationId": "getPayment",
         "parameters": {"id": "$response.body#/data/0/paymentId"},
-        "description": "The payment that an approved decision made.",
+        "description": "The payment that an approved decision made, or that a held one may become.",
     },
     "budget": {"operationId": "getBudget", "parameters": {"id": "$response.body#/data/0/agentId"}},
 }
@@ -169,8 +179,9 @@ def _list_logs() -> Operation:
     return Operation(
         "listLogs",
         "List decisions, newest first",
-        "Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and chained to the "
-        "agent's entry before it. A key that is bound to an agent sees that agent's entries. Needs the scope `logs`.",
+        "Every decision: approved, blocked, or held until a person has approved it. Each entry is a receipt: sealed by "
+        "the policy signer and chained to the agent's entry before it. A key that is bound to an agent sees that "
+        "agent's entries. Needs the scope `logs`.",
         page_answer(LogPageSerializer, example_page()),
         causes=list_refusals(LogQuerySerializer, {"limit": "0", "result": "refused"}),
         parameters=[LogQuerySerializer],

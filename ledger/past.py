@@ -53,11 +53,12 @@ class Repair(NamedTuple):
 
 
 class Payee(NamedTuple):
-    """A payee as it is now: its asset, the least that is paid to it, and since when it is approved."""
+    """A payee as it is now: its asset, the least that is paid to it, since when it is approved, and its tags."""
 
     asset: str
     minimum: Decimal | None
     approved_at: datetime | None = None
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

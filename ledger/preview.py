@@ -4,9 +4,9 @@ See `ledger.replay` for what is judged anew and what is taken as it was.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from foundation.kernel.money import EXACT
@@ -25,12 +25,13 @@ MOST_LISTED = 50
 
 @dataclass(slots=True)
 class Share:
-    """Some decisions: how many, their sum, how many by each rule, and the newest of them."""
+    """Some decisions: how many, their sum, how many by each rule and on each day (UTC), and the newest of them."""
 
     count: int = 0
     total: Decimal = Decimal(0)
     by_rule: Counter[str] = field(default_factory=Counter)
     total_by_rule: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    by_day: Counter[date] = field(default_factory=Counter)
     newest: deque[Judged] = field(default_factory=lambda: deque(maxlen=MOST_LISTED))
 
     def add(self, judged: Judged, rule: str) -> None:
@@ -38,6 +39,7 @@ class Share:
         self.total = EXACT.add(self.total, judged.past.amount)
         self.by_rule[rule] += 1
         self.total_by_rule[rule] = EXACT.add(self.total_by_rule[rule], judged.past.amount)
+        self.by_day[judged.past.at.astimezone(UTC).date()] += 1
         self.newest.appendleft(judged)
 
 
@@ -50,28 +52,51 @@ class Preview:
     """
 
     since: datetime
+    until: datetime
     decisions: int
     is_capped: bool
     refused: Share
     let_through: Share
 
+    @property
+    def otherwise(self) -> int:
+        """How many decisions would have come out otherwise."""
+        return self.refused.count + self.let_through.count
+
+    def newest(self) -> list[Judged]:
+        """Return those that would have come out otherwise, the newest first, as many as are listed."""
+        found = sorted((*self.refused.newest, *self.let_through.newest), key=_by_chain, reverse=True)
+        return found[:MOST_LISTED]
+
 
 def preview_limits(
-    agent: Agent, limits: Limits, *, now: datetime, payees: Mapping[str, Payee], most: int | None = None
+    agent: Agent,
+    limits: Limits,
+    *,
+    now: datetime,
+    payees: Mapping[str, Payee],
+    since: datetime | None = None,
+    most: int | None = None,
+    report: Callable[[], None] = lambda: None,
 ) -> Preview:
-    """Judge an agent's newest decisions of the last 30 days by other limits, `most` at most.
+    """Judge an agent's newest decisions of the last 30 days, or since a moment, by other limits, `most` at most.
 
-    `payees`: those that the other limits allow, as they are now.
+    `payees`: those that the other limits allow, as they are now. `report` is called for each decision.
     """
     if most is None:
         most = MOST_DECISIONS if limits.more == NO_MORE else MOST_WITH_MORE
-    history, is_capped = read_history(agent, limits.more, since=now - PERIOD, payees=payees, most=most)
+    since = now - PERIOD if since is None else since
+    history, is_capped = read_history(agent, limits.more, since=since, payees=payees, most=most)
     refused, let_through = Share(), Share()
     for judged in replay(history, limits):
+        report()
         if judged.past.is_approved and not judged.is_approved:
             refused.add(judged, judged.rule)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
     judged_at = [past.at for past in history.decisions if past.is_judged]
-    since = min(judged_at) if is_capped else now - PERIOD
-    return Preview(since, len(judged_at), is_capped, refused, let_through)
+    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through)
+
+
+def _by_chain(judged: Judged) -> tuple[int, datetime, str]:
+    return judged.past.repairs, judged.past.at, judged.past.id

@@ -18,16 +18,17 @@ from policy.rule import Figure, Wait
 
 # Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
 _NEAR = timedelta(minutes=10)
-_BUDGETS = "SELECT * FROM ledger_budgets_2(%s::text[])"
-
-
+_BUDGETS = "SELECT * FROM ledger_budgets_3(%s::text[])"
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An agent's allowance and limits as of one moment: amounts in units of its asset."""
+    """An agent's allowance and limits as of one moment: amounts in units of its asset.
+
+    What waits for a person's approval counts as spent; `held` is how much that is, and how many payments.
+    """
 
     agent_id: str
     status: str
@@ -41,6 +42,7 @@ class Budget:
     policy_revision: int
     more_json: str | None = None
     counted: list[Decimal | None] | None = None
+    held: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
 
     @property
     def more(self) -> MoreLimits:
@@ -50,10 +52,12 @@ class Budget:
     def used(self) -> dict[str, Figure | None]:
         """Tell what is used of each optional limit that there is; None: it cannot be counted at present."""
         counted = dict(zip(COUNTED, self.counted or (), strict=False))
+        held, payments = self.held
+        limits = [part for part, _ in given(self.more) if part.field in COUNTED]
+        found = ((part, counted.get(part.field)) for part in limits)
         return {
-            part.field: figure if (figure := counted.get(part.field)) is None or part.kind.is_amount else int(figure)
-            for part, _ in given(self.more)
-            if part.field in COUNTED
+            part.field: None if used is None else used + held if part.kind.is_amount else int(used + payments)
+            for part, used in found
         }
 
 

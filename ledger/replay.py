@@ -7,6 +7,7 @@ The judges are the rules of `policy.rules`; the facts are those of the past wher
   that was booked, as of the moment it was spent; what only the other limits approve is taken to have succeeded.
 - What an earlier rule refused stays refused. The exception is a service that the policy did not allow: it is judged
   with its payee as it is now, and with the balance as it was.
+- A payee has the tags that it has now.
 - A payee counts as approved since it was last approved, or since ever, if that was after the decision.
 - The balance is not simulated: what would have been spent more or less does not change what it covered later.
 - What could not be signed stays refused unless the other limits refuse it before.
@@ -113,7 +114,13 @@ class _Replay:
             limits=self._limits,
             spent_today=held[DAY].amount,
             spent_this_week=held[WEEK].amount,
-            payee=PayeeFacts(past.service, is_approved=True, asset=asset, approved_at=_approved_at(payee, past)),
+            payee=PayeeFacts(
+                past.service,
+                is_approved=True,
+                asset=asset,
+                approved_at=_approved_at(payee, past),
+                tags=payee.tags if payee else (),
+            ),
             minimum=judged_as.minimum if judged_as else None,
             counted=self._count(past, held) if self._has_more else NOTHING_COUNTED,
             at=past.at,

@@ -11,6 +11,7 @@ from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import AgentNotFound
 from foundation.kernel.money import format_amount
+from ledger.models import Result
 from ledger.queries import Budget, find_budget
 from policy.limit_kinds import COUNT
 from policy.more_limits import PART_OF_FIELD
@@ -30,7 +31,7 @@ class LogQuerySerializer(serializers.Serializer):
     """Query of `GET /v1/logs`."""
 
     agentId = FilterField()
-    result = serializers.ChoiceField(choices=["approved", "blocked"], required=False)
+    result = serializers.ChoiceField(choices=Result.values, required=False)
     idempotencyKey = IdempotencyKeyField()
     limit = PageSizeField(required=False, default=DEFAULT_PAGE_SIZE)
     cursor = FilterField()
@@ -44,7 +45,7 @@ class LogEntrySerializer(serializers.Serializer):
     service = serializers.CharField(help_text="As it was asked for.")
     amount = serializers.CharField(help_text="As it was written.")
     asset = serializers.ChoiceField(choices=list(Asset))
-    result = serializers.ChoiceField(choices=["approved", "blocked"])
+    result = serializers.ChoiceField(choices=Result.values)
     rule = serializers.CharField(help_text="The rule that decided.")
     createdAt = serializers.CharField()
     reason = serializers.CharField()
@@ -82,6 +83,9 @@ class BudgetSerializer(OptionalLimitsSerializer):
     weeklyLimit = serializers.CharField()
     maxPerPayment = serializers.CharField()
     policyRevision = serializers.CharField()
+    heldForApproval = serializers.CharField(
+        required=False, help_text="What waits for a person's approval. It is not in the balance, and counts as spent."
+    )
 
     def get_fields(self) -> dict[str, Any]:
         """Add what the optional limits compare."""
@@ -113,6 +117,7 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "weeklyLimit": format_amount(budget.weekly_limit),
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
+        **({"heldForApproval": format_amount(budget.held[0])} if budget.held[0] else {}),
         **present_limits(limits_to_show(budget)),
         **_present_counted(budget),
     }

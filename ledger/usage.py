@@ -11,11 +11,14 @@ NEAR_A_LIMIT = Decimal("0.8")
 RUNS_DRY_WITHIN_DAYS = 3
 _DAYS_IN_A_WEEK = 7
 
-# The windows as in `ledger_budgets`, in a form that takes less time for ten thousand agents: nothing is looked up for
-# an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
+# Balance and windows as in `ledger_budgets`, in a form that takes less time for ten thousand agents: nothing is looked
+# up for an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
 _USAGE = """
-    SELECT a.id, a.balance, windows.today, windows.this_week, p.daily_limit, p.weekly_limit
+    SELECT a.id, a.balance - hold.amount, windows.today + hold.amount, windows.this_week + hold.amount,
+           p.daily_limit, p.weekly_limit, hold.amount
       FROM policy_agent a
+     CROSS JOIN LATERAL (SELECT COALESCE(sum(h.amount), 0) AS amount
+                           FROM ledger_hold h WHERE h.agent_id = a.id AND h.ended_at IS NULL) hold
       JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision
      CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) - interval '24 hours' AS day_ago,
                                 greatest(statement_timestamp(), a.last_entry_at) - interval '7 days' AS week_ago) since
@@ -46,7 +49,10 @@ _USAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an agent has, what it spent in each window, and the limits; amounts in units of its asset."""
+    """What an agent has, what it spent in each window, and the limits; amounts in units of its asset.
+
+    What waits for a person's approval, `held`, counts as spent.
+    """
 
     agent_id: str
     balance: Decimal
@@ -54,6 +60,7 @@ class Usage:
     spent_this_week: Decimal
     daily_limit: Decimal
     weekly_limit: Decimal
+    held: Decimal
 
     @property
     def of_day(self) -> Decimal:
@@ -71,7 +78,7 @@ class Usage:
 
     @property
     def days_left(self) -> Decimal | None:
-        return days_left(self.balance, self.spent_this_week)
+        return days_left(self.balance, self.spent_this_week - self.held)
 
     @property
     def runs_dry(self) -> bool:

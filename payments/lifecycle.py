@@ -4,6 +4,7 @@ Unknown is never failed. Source: docs/interface-specification.md, "States and tr
 "Lifecycle"; docs/architecture.md, "One settlement's way".
 """
 
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -11,6 +12,19 @@ class PaymentStatus(StrEnum):
     APPROVED = "approved"
     SETTLED = "settled"
     FAILED = "failed"
+
+
+class HeldStatus(StrEnum):
+    """What a payment is that is not approved: a person has to approve it, has declined it, or has let it expire."""
+
+    PENDING_APPROVAL = "pending_approval"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+
+
+def end_of_hold(at: datetime, expires_at: datetime, *, is_answered: bool) -> HeldStatus:
+    """Tell what a payment is that was held and was refused at a moment; `is_answered`: a person has answered it."""
+    return HeldStatus.EXPIRED if not is_answered and at >= expires_at else HeldStatus.DECLINED
 
 
 class SettlementState(StrEnum):

@@ -74,9 +74,14 @@ _STATES = "SELECT * FROM payments_states_2"  # a row for each payment at least
 _OF_PAYMENT = len(fields(PaymentState)) - 1
 
 
+def is_payment_id(text: str) -> bool:
+    """Tell whether a text can be the id of a payment."""
+    return _PAYMENT_ID.fullmatch(text) is not None
+
+
 def find_payment(payment_id: str) -> PaymentState | None:
     """Read a payment with its entry and its transactions."""
-    if not _PAYMENT_ID.fullmatch(payment_id):
+    if not is_payment_id(payment_id):
         return None
     return next(_group(fetch_briefly(f"{_STATES}(%s::text[])", [[payment_id]])), None)
 
@@ -108,13 +113,14 @@ def payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -
     if filters.since is not None:
         conditions["id >= %s AND created_at >= %s"] = [first_id("pay", max(filters.since, EPOCH)), filters.since]
     if filters.idempotency_key is not None:
-        entry = "SELECT id FROM ledger_logentry WHERE agent_id = %s AND idempotency_key = %s"
-        conditions[f"entry_id = ({entry})"] = [filters.agent_id, filters.idempotency_key]
-    asked = {condition: values for condition, values in conditions.items() if values != [None]}
-    where = " AND ".join(asked) or "true"
+        # By the payment's id, not by its entry: one that was held has its key in the decision to hold it.
+        asked = "SELECT payment_id FROM ledger_logentry WHERE agent_id = %s AND idempotency_key = %s"
+        conditions[f"id = ({asked})"] = [filters.agent_id, filters.idempotency_key]
+    given = {condition: values for condition, values in conditions.items() if values != [None]}
+    where = " AND ".join(given) or "true"
     order = "created_at DESC, id DESC" if has_time else "id DESC"
     statement = f"SELECT id FROM payments_payment WHERE {where} ORDER BY {order} LIMIT %s"  # noqa: S608 - our own names
-    return statement, [*(value for values in asked.values() for value in values), size]
+    return statement, [*(value for values in given.values() for value in values), size]
 
 
 def _group(rows: list[Any]) -> Iterator[PaymentState]:

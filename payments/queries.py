@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from foundation.kernel.ids import first_id
 from foundation.kernel.times import is_fresh
+from ledger.models import Hold
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Leg, Payment, Reconciliation
 
@@ -20,6 +22,23 @@ def is_on_chain_or_over(payment_id: str) -> bool:
         payment=OuterRef("pk"), is_void=False, is_live=True, settlement__state=SettlementState.INCLUDED
     )
     return Payment.objects.filter(~Q(status=PaymentStatus.APPROVED) | Exists(included), pk=payment_id).exists()
+
+
+def approved_within(payments: QuerySet[Payment], since: datetime | None, before: datetime | None) -> QuerySet[Payment]:
+    """Select the payments that were approved from a moment until before another one; None: no bound.
+
+    Their ids sort by when they were asked for. That was their approval, unless a person has approved them later.
+    """
+    if before is not None:
+        is_early = Q(approved_at=None) | Q(approved_at__lt=before)
+        payments = payments.filter(is_early, pk__lt=first_id("pay", before))
+    if since is None:
+        return payments
+    first = first_id("pay", since)
+    held = list(Hold.objects.filter(pk__lt=first, ended_at__gte=since).order_by("pk").values_list("pk", flat=True))
+    if not held:
+        return payments.filter(pk__gte=first)
+    return payments.filter(Q(pk__gte=first) | Q(pk__in=held), pk__gte=held[0])
 
 
 def find_newest_reconciliations() -> QuerySet[Reconciliation]:

@@ -1,9 +1,11 @@
 """Record changes of agents, policies and the signer in the audit, in the words of the API."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from policy.models import Agent, PolicyRevision, SignerSwitch
+from policy.limits import LimitsInForce
+from policy.models import Agent, PolicyRevision, PolicyTemplate, ShadowRevision, SignerSwitch
 from policy.more_limits import given
 from staff.audit import record
 
@@ -31,6 +33,46 @@ def record_policy(before: PolicyRevision, after: PolicyRevision, *, by: str, rea
         after={**every, **is_now},
         now=after.created_at,
     )
+
+
+def record_shadow(
+    action: str,
+    agent_id: str,
+    *,
+    before: ShadowRevision | None,
+    after: ShadowRevision | None = None,
+    by: str,
+    reason: str,
+) -> None:
+    """Record that limits are tried on an agent, or are not any more; None: there are none."""
+    was, is_now = (None if one is None else _limits(one) for one in (before, after))
+    if was is not None and is_now is not None:
+        every = dict.fromkeys((*was, *is_now))
+        was, is_now = {**every, **was}, {**every, **is_now}
+    now = None if after is None else after.created_at
+    record(action, subject_type="shadow", subject=agent_id, by=by, reason=reason, before=was, after=is_now, now=now)
+
+
+def record_template(
+    before: Mapping[str, Any] | None, template: PolicyTemplate, agents: Sequence[str], *, by: str, reason: str
+) -> None:
+    """Record that a template was made or changed, and for which agents; `before`: what `said_of` said of it."""
+    after = {**said_of(template), "agents": list(agents)}
+    record(
+        "template.made" if before is None else "template.changed",
+        subject_type="template",
+        subject=template.name,
+        by=by,
+        reason=reason,
+        before=None if before is None else {**dict.fromkeys(after.keys() - {"agents"}), **before},
+        after={**dict.fromkeys(before or ()), **after},
+        now=template.changed_at,
+    )
+
+
+def said_of(template: PolicyTemplate) -> dict[str, Any]:
+    """Return what a template says, as the audit calls it."""
+    return {"asset": template.asset, "version": template.version, **_limits(template)}
 
 
 def record_status(agent: Agent, before: str, *, by: str, reason: str, now: datetime | None) -> None:
@@ -75,11 +117,15 @@ def record_signer(switch: SignerSwitch, *, was_signing: bool, by: str, reason: s
 
 
 def _policy(revision: PolicyRevision) -> dict[str, Any]:
+    template = {"template": revision.template} if revision.template else {}
+    return {"policyRevision": str(revision), **_limits(revision), **template}
+
+
+def _limits(policy: LimitsInForce) -> dict[str, Any]:
     return {
-        "policyRevision": str(revision),
-        "maxPerPayment": revision.max_per_payment,
-        "dailyLimit": revision.daily_limit,
-        "weeklyLimit": revision.weekly_limit,
-        "allowedServices": revision.allowed_services,
-        **{part.name: part.kind.json(value) for part, value in given(revision.more)},
+        "maxPerPayment": policy.max_per_payment,
+        "dailyLimit": policy.daily_limit,
+        "weeklyLimit": policy.weekly_limit,
+        "allowedServices": policy.allowed_services,
+        **{part.name: part.kind.json(value) for part, value in given(policy.more)},
     }

@@ -1,5 +1,6 @@
 """All that a decision of the policy depends on. Amounts are in units of the allowance's asset."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,6 +17,7 @@ class PayeeFacts:
     `wants_it_elsewhere`: it asks for this payment at another recipient, or on another chain, than was approved (x402).
     `obstacle`: why this payment cannot be made to it until somebody changes something; None: nothing that is known.
     `approved_at`: since when it is approved as it is; None: it is not, or nobody asks.
+    `tags`: the groups that it is in.
     """
 
     id: str
@@ -24,6 +26,7 @@ class PayeeFacts:
     wants_it_elsewhere: bool = False
     obstacle: Obstacle | None = None
     approved_at: datetime | None = None
+    tags: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,9 @@ NOTHING_COUNTED = Counted()
 class Facts:
     """A payment, and what is known of its agent and its payee.
 
-    `allowed_services` None means every approved service; `payee` None: unknown; `minimum` None: any amount will do.
-    `more` are the optional limits, `counted` what they compare; `at` is the moment of the decision.
+    `allowed_services` None means every approved service, or with `more.allowed_tags` those with one of these tags;
+    `payee` None: unknown; `minimum` None: any amount will do. `more` are the optional limits, `counted` what they
+    compare; `at` is the moment of the decision.
     """
 
     amount: Decimal

@@ -15,8 +15,10 @@ from foundation.kernel.money import format_amount, parse_amount
 from foundation.kernel.times import format_instant, parse_instant
 from policy.hours import Hours, parse_hours
 from policy.payee_limits import parse_payee_limits, write_payee_limits
+from policy.tags import parse_allowed_tags, write_tags
 
 MOST_COUNTED = 1_000_000_000
+MOST_HOURS = 366 * 24
 _MOST_DIGITS = 20
 
 
@@ -57,6 +59,12 @@ def _read_positive(text: str, asset: Asset) -> int:
     return number
 
 
+def _read_hours(text: str, asset: Asset) -> int:
+    if (hours := _read_positive(text, asset)) > MOST_HOURS:
+        raise ValueError(f"Must be a whole number up to {MOST_HOURS:,}: a year.")
+    return hours
+
+
 def _read_flag(text: str, _asset: Asset) -> bool:
     if text != "yes":
         raise ValueError('Must be "yes"; leave it out otherwise.')
@@ -74,8 +82,9 @@ AMOUNT = LimitKind(
 COUNT = LimitKind("COUNT", _read_count, str, _lets_more_up_to, int)
 # Of what has to be over first: the smaller the number, the more is let pass.
 WAITED = LimitKind("COUNT", _read_positive, str, _lets_more_after, int)
+HOURS_WAITED = LimitKind("COUNT", _read_hours, str, _lets_more_after, int)
 # How long something may take. Neither more nor fewer of them let more pass.
-HOURS_TO_ACT = LimitKind("COUNT", _read_positive, str, lambda _old, _new: False, int)
+HOURS_TO_ACT = LimitKind("COUNT", _read_hours, str, lambda _old, _new: False, int)
 # Something that has to be there first: "yes", or nothing.
 FLAG = LimitKind("yes", _read_flag, lambda _value: "yes", lambda old, new: old is True and new is None, bool)
 HOURS = LimitKind(
@@ -99,6 +108,13 @@ UNTIL = LimitKind(
     lambda old, new: isinstance(old, datetime) and (new is None or new > old),
     format_instant,
 )
+TAGS = LimitKind(
+    "TAGS",
+    lambda text, _asset: parse_allowed_tags(text),
+    write_tags,
+    lambda _old, _new: False,  # together with the allowed services: see `policy.limits`
+    list,
+)
 PAYEES = LimitKind(
     "LIMITS",
     parse_payee_limits,
@@ -106,3 +122,5 @@ PAYEES = LimitKind(
     lambda _old, _new: False,  # together with the default of all payees: see there
     lambda value: {payee: limits.shown() for payee, limits in value.items()},
 )
+# Kinds whose values are whole numbers.
+NUMBERS = (COUNT, WAITED, HOURS_WAITED, HOURS_TO_ACT)

@@ -47,6 +47,17 @@ def write_limits(limits: Limits) -> dict[str, Any]:
     }
 
 
+def are_same(one: Limits, other: Limits) -> bool:
+    """Tell whether two policies say the same, in whatever order they name payees."""
+    return _in_order(one) == _in_order(other)
+
+
+def _in_order(limits: Limits) -> dict[str, Any]:
+    written = write_limits(limits)
+    allowed = limits.allowed_services
+    return {**written, "allowed_services": None if allowed is None else sorted(set(allowed))}
+
+
 def text_or_none(text: str) -> str | None:
     """Give the text of an optional limit as a change carries it."""
     return None if text == NONE else text

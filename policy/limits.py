@@ -7,6 +7,7 @@ from typing import Protocol
 
 from policy.more_limits import NO_MORE, PARTS, MoreLimits
 from policy.payee_limits import lets_payees_more
+from policy.tags import Tags
 
 
 class LimitsInForce(Protocol):
@@ -32,7 +33,8 @@ class LimitsInForce(Protocol):
 class Limits:
     """The limits of a policy revision, in units of the agent's asset; a limit of 0 approves nothing.
 
-    `allowed_services` None means every approved service.
+    `allowed_services` None means every approved service, or with `more.allowed_tags` those that have one of these tags;
+    a list of services and tags allow what is in either.
     """
 
     max_per_payment: Decimal
@@ -50,11 +52,26 @@ def lets_more_pass(old: LimitsInForce, new: LimitsInForce) -> bool:
         or new.weekly_limit > old.weekly_limit
     ):
         return True
-    if old.allowed_services is not None and (
-        new.allowed_services is None or not set(new.allowed_services) <= set(old.allowed_services)
-    ):
+    return _allows_more_payees(old, new) or _more_lets_more_pass(old.more, new.more)
+
+
+def is_allowed(payee: str, tags: Collection[str], services: Collection[str] | None, allowed: Tags | None) -> bool:
+    """Tell whether a policy allows a payee with these tags, by its list of services and its allowed tags."""
+    if allowed is None:
+        return services is None or payee in services
+    return any(tag in allowed for tag in tags) or (services is not None and payee in services)
+
+
+def _allows_more_payees(old: LimitsInForce, new: LimitsInForce) -> bool:
+    """Tell whether some payee may be allowed that was not; which payees have a tag may change at any time."""
+    if old.allowed_services is None and old.more.allowed_tags is None:
+        return False
+    if new.allowed_services is None and new.more.allowed_tags is None:
         return True
-    return _more_lets_more_pass(old.more, new.more)
+    return not (
+        set(new.allowed_services or ()) <= set(old.allowed_services or ())
+        and set(new.more.allowed_tags or ()) <= set(old.more.allowed_tags or ())
+    )
 
 
 def _more_lets_more_pass(old: MoreLimits, new: MoreLimits) -> bool:

@@ -18,6 +18,7 @@ from foundation.kernel.errors import OperationRefused
 from policy import limit_kinds as kinds
 from policy.hours import Hours
 from policy.payee_limits import Exceptions, PayeeLimits, limits_of_payee
+from policy.tags import Tags
 
 # What nobody has approved by then is refused, unless the policy says otherwise.
 HOURS_TO_APPROVE = 24
@@ -58,6 +59,7 @@ class MoreLimits:
     payee_daily_limit: Decimal | None = None
     payee_weekly_limit: Decimal | None = None
     payee_limits: Exceptions | None = None
+    allowed_tags: Tags | None = None
     allowed_hours: Hours | None = None
     allowed_from: datetime | None = None
     allowed_until: datetime | None = None
@@ -112,6 +114,13 @@ PARTS: tuple[LimitPart, ...] = (
         "Payees with other limits than these, such as `shop: payment 5, day 20, week none`, with ; between them.",
     ),
     LimitPart(
+        "allowed_tags",
+        "Allowed tags",
+        kinds.TAGS,
+        "Tags of the payees that it may pay beside those that it names, such as `compute, data`; if it may pay every "
+        "approved payee, only these.",
+    ),
+    LimitPart(
         "allowed_hours",
         "Allowed hours",
         kinds.HOURS,
@@ -122,7 +131,7 @@ PARTS: tuple[LimitPart, ...] = (
     LimitPart(
         "new_payee_wait_hours",
         "Hours until a new payee",
-        kinds.WAITED,
+        kinds.HOURS_WAITED,
         "Hours after a payee's approval in which it is not paid yet.",
     ),
     LimitPart(

@@ -11,7 +11,9 @@ from decimal import Decimal
 
 from foundation.kernel.money import EXACT, format_amount
 from policy.facts import Facts
+from policy.limits import is_allowed
 from policy.rule import NO_FIGURES, Explanation, Figures, Measure, Record, Said, Wait
+from policy.tags import write_tags
 
 DAY, WEEK = timedelta(hours=24), timedelta(days=7)
 NOT_ON_THE_LIST = "The agent's policy does not allow this service."  # the log is searched for it, see `ledger.preview`
@@ -30,9 +32,25 @@ def service_is_approved(facts: Facts) -> Explanation | None:
         return Explanation("The service, as it is registered now, is not approved.")
     if facts.payee.wants_it_elsewhere:
         return Explanation("The payment requirements name another recipient or chain than the service's approved one.")
-    if facts.allowed_services is not None and facts.payee.id not in facts.allowed_services:
+    if not is_allowed(facts.payee.id, facts.payee.tags, facts.allowed_services, facts.more.allowed_tags):
         return Explanation(NOT_ON_THE_LIST)
     return None
+
+
+def _record_tags(facts: Facts) -> tuple[str | None, str | None]:
+    allowed, payee = facts.more.allowed_tags, facts.payee
+    if allowed is None or payee is None:
+        return None, None
+    return write_tags(allowed), write_tags(sorted(payee.tags)) or None
+
+
+def _say_tags(_paid: Decimal, allowed: str | None, of_payee: str | None) -> Said:
+    if allowed is None:
+        return Said()
+    return Said(texts=(("Allowed tags", allowed), ("Tags of the payee", of_payee or "none")))
+
+
+TAGS = Record(("allowedTags", "payeeTags"), _record_tags, _say_tags, frozenset(("allowedTags",)))
 
 
 def service_is_payable(facts: Facts) -> Explanation | None:

@@ -5,6 +5,7 @@ person. All that single persons have let in counts together, whoever they are, b
 counts for as long as it is in force, and for a week after: until then it may have been spent.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 
@@ -12,21 +13,30 @@ from django.conf import settings
 from django.db.models import Max, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
+from foundation.commands import AUTHOR
 from foundation.database import FOUR_EYES_LOCK, lock_name
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.limits import Limits, lets_more_pass
 from policy.models import PolicyRevision
+from staff.audit import is_confirmed
 
 _LONGEST_WINDOW = timedelta(days=7)
 
 
 def takes_two(agent_id: str, asset: Asset, new: Limits, *, old: Limits | None = None) -> bool:
     """Tell whether limits need a second person; `old` None: the agent is new."""
-    if not settings.FOUR_EYES or (old is not None and not lets_more_pass(old, new)):
+    return any_takes_two({agent_id: (old, new)}, asset)
+
+
+def any_takes_two(changes: Mapping[str, tuple[Limits | None, Limits]], asset: Asset) -> bool:
+    """Tell whether limits that several agents get at once need a second person: by agent, the old and the new ones."""
+    more = {agent: new for agent, (old, new) in changes.items() if old is None or lets_more_pass(old, new)}
+    if not (settings.FOUR_EYES and more):
         return False
     let_in = _let_in_by_one(asset)
-    let_in[agent_id] = max(let_in.get(agent_id, Decimal(0)), reach(new))
+    for agent, new in more.items():
+        let_in[agent] = max(let_in.get(agent, Decimal(0)), reach(new))
     threshold: Decimal = settings.FOUR_EYES_ABOVE.get(asset, Decimal(0))
     return sum(let_in.values()) > threshold
 
@@ -35,6 +45,11 @@ def lock_thresholds() -> None:
     """Let nobody else judge by the thresholds until this transaction ends: two changes at once must not both fit."""
     if settings.FOUR_EYES:
         lock_name(FOUR_EYES_LOCK)
+
+
+def is_by_one(by: str) -> bool:
+    """Tell whether one member of staff lets something pass; what a command lets pass does not count here."""
+    return settings.FOUR_EYES and by != AUTHOR and not is_confirmed()
 
 
 def reach(limits: Limits) -> Decimal:

@@ -34,6 +34,7 @@ from policy.rule import Figures
 from policy.rules import RULE_NAMES, RULES
 from policy.serializers import KeySerializer, present_key
 from policy.signer import LocalSigner
+from policy.tags import LONGEST_TAG, MOST_ALLOWED
 from policy.views import MeViewSet
 
 # Whom the examples are about. No installation has them: the page of the document sends an example at a click, and a
@@ -54,10 +55,15 @@ FIGURE: Json = {"pattern": r"^[0-9]+(\.[0-9]{2,})?$", "examples": ["99.50"]}
 _NUMBER: Json = {"pattern": "^[0-9]+$"}
 _DAY = "(mon|tue|wed|thu|fri|sat|sun)"
 _HOURS = rf"(daily|{_DAY}(-{_DAY})?) [0-9]{{2}}:[0-9]{{2}}-[0-9]{{2}}:[0-9]{{2}}"
+_TAG = rf"^[a-z][a-z0-9-]{{0,{LONGEST_TAG - 1}}}$"
+_TAGS: Json = {"pattern": r"^[a-z][a-z0-9-]*(, [a-z][a-z0-9-]*)*$", "examples": ["compute, data"]}
 _FORMS: dict[kinds.LimitKind, Json] = {
     kinds.AMOUNT: COMPUTED_AMOUNT,
     kinds.COUNT: {"minimum": 0},
     kinds.WAITED: {"minimum": 1},
+    kinds.HOURS_WAITED: {"minimum": 1, "maximum": kinds.MOST_HOURS},
+    kinds.HOURS_TO_ACT: {"minimum": 1, "maximum": kinds.MOST_HOURS},
+    kinds.FLAG: {"description": "Always true: a policy without it has no such member."},
     kinds.HOURS: {
         "pattern": rf"^{_HOURS}(, {_HOURS})* [A-Za-z0-9_+/-]+$",
         "description": "When it may pay: hours of the clock on the wall, in a time zone.",
@@ -65,6 +71,13 @@ _FORMS: dict[kinds.LimitKind, Json] = {
     },
     kinds.SINCE: {**INSTANT, "description": "The moment from which it may pay. UTC, with milliseconds."},
     kinds.UNTIL: {**INSTANT, "description": "The moment from which it may pay no more. UTC, with milliseconds."},
+    kinds.TAGS: {
+        "items": {"type": "string", "pattern": _TAG},
+        "minItems": 1,
+        "maxItems": MOST_ALLOWED,
+        "description": "The tags of the payees that it may pay, beside those that its policy names.",
+        "examples": [["compute", "data"]],
+    },
     kinds.PAYEES: {
         "additionalProperties": refer("PayeeLimits"),
         "description": "Payees with other limits than those of every payee, by their ids.",
@@ -75,7 +88,9 @@ OPTIONAL_LIMITS = {part.name: _FORMS[part.kind] for part in PARTS}
 _WRITTEN = {
     "paymentsToday": _NUMBER,
     "paymentsThisHour": _NUMBER,
-    **{part.name: _NUMBER for part in PARTS if part.kind in (kinds.COUNT, kinds.WAITED)},
+    "allowedTags": _TAGS,
+    "payeeTags": _TAGS,
+    **{part.name: _NUMBER for part in PARTS if part.kind in kinds.NUMBERS},
     **{part.name: _FORMS[part.kind] for part in PARTS if part.kind in (kinds.HOURS, kinds.SINCE, kinds.UNTIL)},
 }
 _NAMES = [name for rule in RULES if rule.record is not None for name in rule.record.names]
@@ -149,11 +164,20 @@ _SCHEMAS: dict[str, Json] = {
                 "type": ["string", "null"],
                 "description": "When all limits would let the same payment pass; null if waiting does not help.",
             },
+            "heldBy": text(
+                **identifier("log"), description="The decision that held the payment for a person's approval."
+            ),
+            "heldAt": text(**INSTANT | {"description": "When it was held. UTC, with milliseconds."}),
+            "answerReason": text(description="What the person said who has approved or declined it."),
             "fields": ERROR_FIELDS,
         },
         required=[*ERROR_MEMBERS, "rule", "logId", "policyRevision"],
     ),
-    "Rule": enumeration(RULE_NAMES, "The rules that a policy may have, in the order in which they are asked."),
+    "Rule": enumeration(
+        RULE_NAMES,
+        "The rules that a policy may have, in the order in which they are asked. `approved_by_person` names what was "
+        "held for a person's approval, and is refused.",
+    ),
     "PayeeLimits": object_of(
         "What differs for one payee. A limit that is not named is that of every payee. Null: there is none.",
         {name: text(or_null=True, **COMPUTED_AMOUNT) for name in PAYEE_LIMITS},

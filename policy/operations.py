@@ -8,15 +8,12 @@ from django.db import transaction
 from foundation.database import SIGNER_LOCK, lock_name
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from foundation.kernel.money import AmountError, to_base_units
 from foundation.kernel.times import utc_now
 from policy import changes
 from policy.agent_ids import check_agent_id
-from policy.limits import Limits, lets_more_pass
+from policy.limits import Limits
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
-from policy.more_limits import MoreLimits, given, write_more
-
-_MAX_SERVICE_ID_LENGTH = 128
+from policy.revisions import add_revision, check_limits, revise
 
 
 def create_agent(
@@ -34,7 +31,7 @@ def create_agent(
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": at})
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
-        revision = _add_revision(agent, limits, by, at, is_by_one=is_by_one)
+        revision = add_revision(agent, limits, by, at, is_by_one=is_by_one)
         changes.record_agent(agent, revision, by=by, reason=reason)
     return agent
 
@@ -72,22 +69,7 @@ def set_policy(
         agent = lock_agent(agent_id)
         if seen is not None and agent.policy_revision != seen:
             raise OperationRefused(f"The policy of {agent_id} was changed meanwhile. Look at it again.")
-        present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-        agent.policy_revision += 1
-        agent.save(update_fields=["policy_revision"])
-        limits = change(limits_of(present))
-        check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
-        is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
-        revision = _add_revision(agent, limits, by, now or utc_now(), is_by_one=is_by_one)
-        changes.record_policy(present, revision, by=by, reason=reason)
-    return revision
-
-
-def limits_of(revision: PolicyRevision) -> Limits:
-    """Return the limits of a revision."""
-    return Limits(
-        revision.max_per_payment, revision.daily_limit, revision.weekly_limit, revision.allowed_services, revision.more
-    )
+        return revise(agent, change, by=by, reason=reason, is_by_one=is_by_one, now=now)
 
 
 def pause_agent(agent_id: str, *, by: str, reason: str = "", now: datetime | None = None) -> Agent:
@@ -147,47 +129,3 @@ def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str, now: d
             agent.save(update_fields=["status"])
             changes.record_status(agent, before, by=by, reason=reason, now=now)
     return agent
-
-
-def check_limits(asset: Asset, limits: Limits) -> None:
-    """Check the limits of an agent with this asset.
-
-    Raises:
-        OperationRefused: says which is none.
-    """
-    for service_id in limits.allowed_services or ():
-        if not 1 <= len(service_id) <= _MAX_SERVICE_ID_LENGTH:
-            raise OperationRefused(f"A service id has 1 to {_MAX_SERVICE_ID_LENGTH} characters.")
-    for limit in (limits.max_per_payment, limits.daily_limit, limits.weekly_limit):
-        try:
-            units = to_base_units(limit, asset)
-        except AmountError as error:
-            raise OperationRefused(str(error)) from error
-        if units < 0:
-            raise OperationRefused("A limit is zero or more.")
-    _check_more(asset, limits.more)
-
-
-def _check_more(asset: Asset, more: MoreLimits) -> None:
-    for part, value in given(more):
-        try:
-            part.kind.read(part.kind.write(value), asset)
-        except (ValueError, ArithmeticError) as error:
-            raise OperationRefused(f"{part.label}: {error}") from error
-    if (more.new_payee_payments is None) != (more.new_payee_max_per_payment is None):
-        raise OperationRefused(
-            "To limit the first payments to a payee, give their number and the most that each may be."
-        )
-    if more.allowed_from is not None and more.allowed_until is not None and more.allowed_from >= more.allowed_until:
-        raise OperationRefused("An allowance ends after it begins.")
-
-
-def _add_revision(agent: Agent, limits: Limits, by: str, now: datetime, *, is_by_one: bool) -> PolicyRevision:
-    check_limits(Asset(agent.asset), limits)
-    return PolicyRevision.objects.create(
-        agent=agent, number=agent.policy_revision, max_per_payment=limits.max_per_payment,
-        daily_limit=limits.daily_limit, weekly_limit=limits.weekly_limit,
-        allowed_services=None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
-        more_json=write_more(limits.more), counts_payments=limits.more.needs_tally,
-        created_by=by, created_at=now, is_by_one=is_by_one,
-    )  # fmt: skip

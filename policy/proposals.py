@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from foundation.commands import AUTHOR
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.agent_ids import check_is_distinct
@@ -16,17 +14,10 @@ from policy.key_operations import revoke_api_key
 from policy.limit_texts import arguments_of_known, arguments_of_new, names_a_limit, read_limits, write_limits
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.one_person import lock_thresholds, takes_two
-from policy.operations import (
-    check_limits,
-    create_agent,
-    limits_of,
-    pause_agent,
-    resume_agent,
-    set_policy,
-    switch_signer,
-)
-from staff.audit import is_confirmed
+from policy.one_person import is_by_one, lock_thresholds, takes_two
+from policy.operations import create_agent, pause_agent, resume_agent, set_policy, switch_signer
+from policy.revisions import check_limits, limits_of
+from policy.shadows import end_adopted
 from staff.kinds import STOP, Argument, Kind, register
 from staff.second_person import Outcome, Proposal, propose
 
@@ -118,14 +109,9 @@ def _make_agent(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         limits=limits_asked(arguments, asset),
         by=by,
         reason=reason,
-        is_by_one=_is_by_one(by),
+        is_by_one=is_by_one(by),
     )
     return f"Made {agent}. It has no money yet."
-
-
-def _is_by_one(by: str) -> bool:
-    """Tell whether one member of staff lets something pass; what a command lets pass does not count (`one_person`)."""
-    return settings.FOUR_EYES and by != AUTHOR and not is_confirmed()
 
 
 def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
@@ -135,15 +121,18 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         raise OperationRefused(f"There is no agent {arguments['agent']}.")
     if not names_a_limit(arguments):
         raise OperationRefused("Name at least one limit, or allowed_services.")
-    revision = set_policy(
-        agent.id,
-        change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
-        by=by,
-        reason=reason,
-        seen=arguments.get("revision"),
-        is_by_one=_is_by_one(by),
-    )
-    return f"The policy of {agent} is {revision} now."
+    with transaction.atomic():
+        revision = set_policy(
+            agent.id,
+            change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
+            by=by,
+            reason=reason,
+            seen=arguments.get("revision"),
+            is_by_one=is_by_one(by),
+        )
+        end_adopted(revision, by=by, reason=reason)
+    left = PolicyRevision.objects.get(agent=agent, number=revision.number - 1).template
+    return f"The policy of {agent} is {revision} now." + (f" It follows the template {left} no more." if left else "")
 
 
 def _status(operation: Callable[..., Agent], done: str) -> Callable[[Mapping[str, Any], str, str], str]:

@@ -34,7 +34,13 @@ SERVICE_RULE = Rule(
     objections.service_is_approved,
     Words("The payee is approved and allowed", "The payee is not approved or not allowed", "payee not approved"),
     varies=True,
-    examples=({"payee": None}, {"payee": UNAPPROVED_PAYEE}, {"allowed_services": frozenset({"news"})}),
+    record=objections.TAGS,
+    examples=(
+        {"payee": None},
+        {"payee": UNAPPROVED_PAYEE},
+        {"allowed_services": frozenset({"news"})},
+        {"more": MoreLimits(allowed_tags=("data",))},
+    ),
 )
 _FIRST: tuple[Rule, ...] = (
     Rule(

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
 from foundation.kernel.times import format_instant
-from policy.limit_kinds import COUNT, PAYEES, WAITED
+from policy.limit_kinds import FLAG, NUMBERS, PAYEES, TAGS
 from policy.models import ApiKey, Scope
 from policy.more_limits import NO_MORE, PARTS, MoreLimits, given
 
@@ -21,10 +21,14 @@ class OptionalLimitsSerializer(serializers.Serializer):
         fields = dict(super().get_fields())
         for part in PARTS:
             options: dict[str, Any] = {"required": False, "help_text": part.help}
-            if part.kind in (COUNT, WAITED):
+            if part.kind in NUMBERS:
                 fields[part.name] = serializers.IntegerField(**options)
+            elif part.kind is FLAG:
+                fields[part.name] = serializers.BooleanField(**options)
             elif part.kind is PAYEES:
                 fields[part.name] = serializers.DictField(child=serializers.DictField(), **options)
+            elif part.kind is TAGS:
+                fields[part.name] = serializers.ListField(child=serializers.CharField(), **options)
             else:
                 fields[part.name] = serializers.CharField(**options)
         return fields

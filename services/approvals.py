@@ -13,7 +13,8 @@ from typing import Any
 
 from django.conf import settings
 
-from services.dossiers import Dossier, Line
+from policy.tags import write_tags
+from services.dossiers import APPROVE, Dossier, Line
 from services.models import Service
 from services.operations import (
     approve_checked,
@@ -26,7 +27,7 @@ from services.operations import (
 from staff.kinds import Argument, Kind
 from staff.second_person import Proposal
 
-KIND = "service.approve"
+KIND = APPROVE
 ENABLE, REJECT, DISABLE, REOPEN = "service.enable", "service.reject", "service.disable", "service.reopen"
 
 
@@ -98,6 +99,7 @@ def facts_of(dossier: Dossier) -> list[tuple[str, str]]:
         ("Payee", service.pk),
         *[(line.label, _in_words(line)) for line in dossier.lines],
         ("Registration", f"number {service.registration}, by the API key {dossier.key}"),
+        *([("Tags", write_tags(service.tags))] if service.tags else []),
         ("First registered", f"{service.created_at:%Y-%m-%d %H:%M} UTC"),
         ("Approved last", dossier.approved_in_words),
         ("Payments so far", dossier.paid_in_words),

@@ -25,9 +25,11 @@ class ServicesConfig(AppConfig):
 
     def ready(self) -> None:
         from services.approvals import KINDS
+        from services.owner_webhooks import SET_WEBHOOK
+        from services.tag_changes import TAGGING
         from staff.kinds import register
 
-        register(*KINDS)
+        register(*KINDS, SET_WEBHOOK, TAGGING)
         post_migrate.connect(self._install_sql, sender=self)
 
     def _install_sql(self, using: str, **_options: Any) -> None:

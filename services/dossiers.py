@@ -17,6 +17,9 @@ from services.paid import Paid, find_paid
 from services.webhooks.url_checks import host_of
 from staff.models import ChangeRequest, RequestState
 
+# The kind of change that an approval is.
+APPROVE = "service.approve"
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -32,7 +35,7 @@ class Dossier:
     """A service, its present registration, and what is known beside.
 
     `key`: who registered it, in words. `approved`: the last approval, if there was one. `is_history_known`: whether all
-    its registrations were kept. `requests`: those that wait for a second person.
+    its registrations were kept. `requests`: approvals that wait for a second person.
     """
 
     service: Service
@@ -96,7 +99,7 @@ def find_dossiers(services: Sequence[Service]) -> list[Dossier]:
     keys = name_keys(record.registered_by for record in newest.values())
     same, lookalikes, paid = find_same_address(services), find_lookalikes(services), find_paid(ids)
     waiting = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=utc_now())
-    requests = list(waiting.filter(subject_type="service", subject__in=ids).order_by("id"))
+    requests = list(waiting.filter(kind=APPROVE, subject_type="service", subject__in=ids).order_by("id"))
     return [
         Dossier(
             service,

@@ -1,5 +1,6 @@
 """Which services may be paid now. Source: docs/contract.md, "Reading"."""
 
+from collections.abc import Collection
 from functools import reduce
 from operator import or_
 
@@ -8,6 +9,7 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
 from policy.models import PolicyRevision
+from policy.serializers import limits_to_show
 from services.models import Service, ServiceStatus
 
 
@@ -16,6 +18,9 @@ def payable_services(agent_id: str | None) -> "QuerySet[Service]":
 
     None of them is on a chain, or in an asset, that is not served: that would be refused until somebody changes it. An
     agent that does not exist may pay none.
+
+    Raises:
+        PolicySignerUnavailable: only a later release knows a limit of the agent's policy.
     """
     approved = Service.objects.filter(
         _is_served(), status=ServiceStatus.APPROVED, approved_recipient=Concat(F("chain"), Value(":"), F("address"))
@@ -23,12 +28,20 @@ def payable_services(agent_id: str | None) -> "QuerySet[Service]":
     if agent_id is None:
         return approved
     in_force = PolicyRevision.objects.filter(agent=agent_id, number=F("agent__policy_revision"))
-    policy = in_force.values_list("agent__asset", "allowed_services").first()
+    policy = in_force.select_related("agent").first()
     if policy is None:
         return approved.none()
-    asset, allowed = policy
-    payable = approved.filter(asset=asset)
-    return payable if allowed is None else payable.filter(pk__in=allowed)
+    allowed = allowed_by(policy.allowed_services, limits_to_show(policy).allowed_tags)
+    return approved.filter(allowed, asset=policy.agent.asset)
+
+
+def allowed_by(services: Collection[str] | None, tags: Collection[str] | None) -> Q:
+    """Make the condition that a policy allows a service, as `policy.limits.is_allowed` does."""
+    named = None if services is None else Q(pk__in=services)
+    if tags is None:
+        return named or Q()
+    tagged = Q(tags__overlap=list(tags))
+    return tagged if named is None else named | tagged
 
 
 def _is_served() -> Q:

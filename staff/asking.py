@@ -32,7 +32,8 @@ class Step:
 
     `prepare`: makes the proposal for a row, without a reason, from what the form `details` asks for first, if there is
     one. It may raise OperationRefused. `facts`: what the form shows of a row. `is_urgent`: it is done at once, without
-    a second person and without asking who it is again.
+    a second person and without asking who it is again. `needs_second`: whether a second person has to confirm a
+    proposal where four eyes are on; None: each of them.
     """
 
     title: str
@@ -42,6 +43,7 @@ class Step:
     details: Callable[[Any], forms.Form] | None = None
     is_urgent: bool = False
     longest_reason: int = MAX_REASON_LENGTH
+    needs_second: Callable[[Proposal], bool] | None = None
 
 
 class ReasonForm(forms.Form):
@@ -101,11 +103,22 @@ def _confirm(
 ) -> HttpResponse:
     sealed = request.POST.get("sealed") or _seal(request, prepared)
     rows = [Shown(key, one.subject, dict(one.shown)) for key, one in prepared.items()]
-    return _show(page, request, step, rows, form or ReasonForm(step, initial={"sealed": sealed}))
+    form = form or ReasonForm(step, initial={"sealed": sealed})
+    return _show(page, request, step, rows, form, prepared=prepared.values())
 
 
-def _show(page: ModelAdmin, request: HttpRequest, step: Step, rows: Sequence[Shown], form: forms.Form) -> HttpResponse:
-    waits = settings.FOUR_EYES and not step.is_urgent
+def _show(
+    page: ModelAdmin,
+    request: HttpRequest,
+    step: Step,
+    rows: Sequence[Shown],
+    form: forms.Form,
+    *,
+    prepared: Iterable[Proposal] = (),
+) -> HttpResponse:
+    """Show a form; `prepared`: what it asks to confirm, if that is known."""
+    always = step.needs_second is None and not step.is_urgent
+    waits = settings.FOUR_EYES and (always or any(_needs_second(step, one) for one in prepared))
     second = " Somebody else has to confirm it before it happens." if waits else ""
     return confirm(
         page,
@@ -118,6 +131,10 @@ def _show(page: ModelAdmin, request: HttpRequest, step: Step, rows: Sequence[Sho
         button="" if isinstance(form, ReasonForm) else "See what will happen",
         sealed=form.initial.get("sealed", ""),
     )
+
+
+def _needs_second(step: Step, proposal: Proposal) -> bool:
+    return not step.is_urgent and (step.needs_second is None or step.needs_second(proposal))
 
 
 def _answer(page: ModelAdmin, request: HttpRequest, step: Step) -> HttpResponse | None:
@@ -134,7 +151,7 @@ def _answer(page: ModelAdmin, request: HttpRequest, step: Step) -> HttpResponse 
     for proposal in prepared.values():
         try:
             reasoned = replace(proposal, reason=form.cleaned_data["reason"])
-            outcome = propose(reasoned, by=request.user, needs_second=not step.is_urgent)
+            outcome = propose(reasoned, by=request.user, needs_second=_needs_second(step, proposal))
         except OperationRefused as refusal:
             page.message_user(request, str(refusal), messages.ERROR)
         else:

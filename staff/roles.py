@@ -57,6 +57,7 @@ ROLES = (
             _duty("approve, reject, disable and enable payees", "services.change_service"),
             _duty("make agents", "policy.add_agent"),
             _duty("pause and resume agents and change their limits", "policy.change_agent"),
+            _duty("approve and decline payments that wait for a person", "ledger.change_hold"),
             _duty("fund agents and move balances by hand", "ledger.add_balancemovement"),
             _duty("credit a deposit that names no agent", "payments.change_deposit"),
             _duty("take part in withdrawals and book what left an escrow",

@@ -21,11 +21,19 @@ _ACTIONS = {
     "escrow.move_begun": "Exchange of an escrow begun",
     "escrow.moved": "Escrow exchanged",
     "agent.clock_repaired": "Clock of an agent repaired",
+    "shadow.begun": "Shadow of a policy begun",
+    "shadow.dropped": "Shadow of a policy dropped",
+    "shadow.adopted": "Shadow of a policy put in force",
     "request.asked": "Second person asked for",
     "request.taken_back": "Request taken back",
     "withdrawal.prepared": "Transaction of a withdrawal prepared",
 }
-_SUBJECTS = {"webhook": "Webhook endpoint", "delivery": "Webhook delivery", "signer": "Policy signer"}
+_SUBJECTS = {
+    "webhook": "Webhook endpoint",
+    "delivery": "Webhook delivery",
+    "signer": "Policy signer",
+    "shadow": "Shadow of a policy",
+}
 # What "nothing" means, where it is more than that.
 _ABSENT = {
     "allowedServices": "every approved payee",
@@ -33,6 +41,7 @@ _ABSENT = {
     "addressRanges": "from everywhere",
     "expiresAt": "never",
 }
+_BY_TAG = "every approved payee with one of the allowed tags"
 # Of members with others inside, those whose names are ids: they stay as they are.
 _BY_ID = ("payeeLimits",)
 _SHORT = {"api": "API", "url": "URL", "id": "ID", "tx": "transaction", "service": "payee", "services": "payees"}
@@ -75,7 +84,9 @@ def _flat(members: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping) and name not in _BY_ID:
             yield from _flat(value, f"{prefix}{name} ")
         else:
-            yield prefix + name, _in_words(name, value)
+            # With tags, a policy that names no payees allows those that have one.
+            by_tag = name == "allowedServices" and value is None and members.get("allowedTags")
+            yield prefix + name, _BY_TAG if by_tag else _in_words(name, value)
 
 
 def _in_words(name: str, value: Any) -> str:

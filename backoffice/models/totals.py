@@ -11,14 +11,16 @@ class TotalOf(models.TextChoices):
 
     APPROVED = "approved"
     BLOCKED = "blocked"
+    HELD = "held"
     FAILED = "failed"
 
 
 class DailyTotal(models.Model):
     """How many decisions of a kind there were on a day (UTC), and the sum of their amounts. See `rollups`.
 
-    A payment that failed is counted twice: as approved, and as failed, both on the day of its approval. What was spent
-    is the difference. `service` is empty if no such service is registered: callers invent names without limit.
+    What was held for a person's approval is counted so, and once more by the decision that ended it. A payment that
+    failed is counted twice: as approved, and as failed, both on the day of its approval. What was spent is the
+    difference. `service` is empty if no such service is registered: callers invent names without limit.
     """
 
     day = models.DateField()

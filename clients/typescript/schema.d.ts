@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * List decisions, newest first
-         * @description Every approved or blocked decision. Each entry is a receipt: sealed by the policy signer and chained to the agent's entry before it. A key that is bound to an agent sees that agent's entries. Needs the scope `logs`.
+         * @description Every decision: approved, blocked, or held until a person has approved it. Each entry is a receipt: sealed by the policy signer and chained to the agent's entry before it. A key that is bound to an agent sees that agent's entries. Needs the scope `logs`.
          */
         get: operations["listLogs"];
         put?: never;
@@ -381,6 +381,86 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    "approval.requested": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A payment waits for a person's approval: nothing is signed yet.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalRequested"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.approved": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A person has approved it, and so have all rules once more: it is on its way.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalApproved"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.declined": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * It is refused: a person has declined it, or it may not be paid any more.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalDeclined"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "approval.expired": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * It is refused: nobody has answered in time.
+         * @description Sent as Standard Webhooks 1.0 to the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone: at least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. `Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.
+         */
+        post: operations["onApprovalExpired"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface components {
     schemas: {
@@ -417,6 +497,11 @@ export interface components {
              */
             policyRevision: string;
             /**
+             * @description What waits for a person's approval. It is not in the balance, and counts as spent.
+             * @example 99.50
+             */
+            heldForApproval?: string;
+            /**
              * @description Most that is spent in any 60 minutes.
              * @example 99.50
              */
@@ -436,7 +521,7 @@ export interface components {
             /** @description Most payments in any 24 hours. */
             paymentsPerDay?: number;
             /**
-             * @description Most that a single payment to a payee may be.
+             * @description Most that one payment to a payee may be.
              * @example 99.50
              */
             payeeMaxPerPayment?: string;
@@ -454,6 +539,14 @@ export interface components {
             payeeLimits?: {
                 [key: string]: components["schemas"]["PayeeLimits"];
             };
+            /**
+             * @description The tags of the payees that it may pay, beside those that its policy names.
+             * @example [
+             *       "compute",
+             *       "data"
+             *     ]
+             */
+            allowedTags?: string[];
             /**
              * @description When it may pay: hours of the clock on the wall, in a time zone.
              * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
@@ -478,6 +571,20 @@ export interface components {
              * @example 99.50
              */
             newPayeeMaxPerPayment?: string;
+            /**
+             * @description A person has to approve a larger single payment.
+             * @example 99.50
+             */
+            approvalAbove?: string;
+            /**
+             * @description A person has to approve what lifts the spend of 24 hours above this.
+             * @example 99.50
+             */
+            approvalAboveDay?: string;
+            /** @description Always true: a policy without it has no such member. */
+            approvalForFirst?: boolean;
+            /** @description Hours after which what nobody has approved is refused; 24 unless given. */
+            approvalHours?: number;
             /**
              * @description What `hourlyLimit` compares.
              * @example 99.50
@@ -583,7 +690,7 @@ export interface components {
             rule: components["schemas"]["Rule"];
             /** @description A sentence for people. */
             message: string;
-            /** @description The code of the refusal. Null: it would be approved. */
+            /** @description The code of the refusal. Null: it would not be refused. */
             code: components["schemas"]["ErrorCode"] | null;
             /**
              * Format: date-time
@@ -613,6 +720,48 @@ export interface components {
              * @example 99.50
              */
             atMost: string;
+        };
+        /**
+         * @description Response of `POST /v1/payments/request` and `/v1/payments/x402` where a person has to approve the payment.
+         *
+         *     `rule`: The rule that asks for a person's approval.
+         */
+        HeldPayment: {
+            id: string;
+            /** @constant */
+            status: "pending_approval";
+            /**
+             * @description Exactly as it was written.
+             * @example 1.50
+             */
+            amount: string;
+            asset: components["schemas"]["Asset"];
+            service: string;
+            /** @description Always null: nothing is signed. */
+            tx: string | null;
+            /**
+             * @description The policy revision that decided.
+             * @example polrev_3
+             */
+            policyRevision: string;
+            /**
+             * @description Spend in the rolling 24-hour window, this payment included.
+             * @example 99.50
+             */
+            spentToday: string;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            createdAt: string;
+            rule: components["schemas"]["Rule"];
+            /** @description A sentence for people. Its wording may change. */
+            message: string;
+            /**
+             * Format: date-time
+             * @description What nobody has approved by then is refused. UTC, with milliseconds.
+             */
+            approvalExpiresAt: string;
         };
         /** @description Response of `GET /v1/me`. Of a bound key, it has the optional limits of its agent's policy, too. */
         Key: {
@@ -655,7 +804,7 @@ export interface components {
             /** @description Most payments in any 24 hours. */
             paymentsPerDay?: number;
             /**
-             * @description Most that a single payment to a payee may be.
+             * @description Most that one payment to a payee may be.
              * @example 99.50
              */
             payeeMaxPerPayment?: string;
@@ -673,6 +822,14 @@ export interface components {
             payeeLimits?: {
                 [key: string]: components["schemas"]["PayeeLimits"];
             };
+            /**
+             * @description The tags of the payees that it may pay, beside those that its policy names.
+             * @example [
+             *       "compute",
+             *       "data"
+             *     ]
+             */
+            allowedTags?: string[];
             /**
              * @description When it may pay: hours of the clock on the wall, in a time zone.
              * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
@@ -697,6 +854,20 @@ export interface components {
              * @example 99.50
              */
             newPayeeMaxPerPayment?: string;
+            /**
+             * @description A person has to approve a larger single payment.
+             * @example 99.50
+             */
+            approvalAbove?: string;
+            /**
+             * @description A person has to approve what lifts the spend of 24 hours above this.
+             * @example 99.50
+             */
+            approvalAboveDay?: string;
+            /** @description Always true: a policy without it has no such member. */
+            approvalForFirst?: boolean;
+            /** @description Hours after which what nobody has approved is refused; 24 unless given. */
+            approvalHours?: number;
         };
         /**
          * @description An element of `data` in `GET /v1/logs`: a decision and its receipt.
@@ -727,7 +898,7 @@ export interface components {
             metadata: components["schemas"]["Metadata"] | null;
             /** @example polrev_3 */
             policyRevision: string;
-            /** @description Null: nothing was paid. */
+            /** @description Null: nothing was paid. Of a held decision what may be paid. */
             paymentId: string | null;
             /**
              * @description The payment's first transaction. Null: nothing was paid.
@@ -810,7 +981,7 @@ export interface components {
         /** @description Response of `GET /v1/payments/{id}`: the members of the request's answer, then the rest. */
         PaymentState: {
             id: string;
-            status: components["schemas"]["PaymentStatus"];
+            status: components["schemas"]["CurrentStatus"];
             /**
              * @description Exactly as it was written.
              * @example 1.50
@@ -818,7 +989,7 @@ export interface components {
             amount: string;
             asset: components["schemas"]["Asset"];
             service: string;
-            /** @description The newest transaction. Null: its payee takes it (x402), and has not yet. */
+            /** @description The newest transaction. Null: its payee takes it (x402), and has not yet; or it is not approved. */
             tx: string | null;
             /**
              * @description The policy revision that decided.
@@ -857,7 +1028,19 @@ export interface components {
             failedAt: string | null;
             failureReason: string | null;
             /** @description What the chain knows the payment by. Several payments may have one transaction: on EVM chains its event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` does), on Solana the memo before the transfer. */
-            escrowId: string;
+            escrowId: string | null;
+            /**
+             * Format: date-time
+             * @description What nobody has approved by then is refused. UTC, with milliseconds.
+             */
+            approvalExpiresAt?: string;
+            /**
+             * Format: date-time
+             * @description UTC, with milliseconds.
+             */
+            declinedAt?: string | null;
+            /** @description Why it is not paid, in a sentence; null: it waits for approval. */
+            declineReason?: string | null;
         };
         /** @description Response of `GET /v1/payments/{id}/proof`. */
         Proof: {
@@ -930,7 +1113,7 @@ export interface components {
          * @description What a program tells errors apart by.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "service_not_payable" | "outside_allowed_time" | "agent_not_found" | "payment_not_found" | "service_not_found" | "log_entry_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
+        ErrorCode: "invalid_request" | "idempotency_key_required" | "invalid_api_key" | "insufficient_scope" | "agent_paused" | "service_not_approved" | "service_not_payable" | "outside_allowed_time" | "approval_declined" | "agent_not_found" | "payment_not_found" | "service_not_found" | "log_entry_not_found" | "not_found" | "method_not_allowed" | "idempotency_conflict" | "payload_too_large" | "unsupported_media_type" | "budget_exceeded" | "rate_limited" | "internal_error" | "policy_signer_unavailable";
         /**
          * @description `same_key`: nothing was stored; send the same request again, after `Retry-After`. `new_key`: the key gets this answer for ever; once the reason is gone, ask with another one. Null: nothing was stored, and the same request gets the same answer until somebody changes something.
          * @enum {string}
@@ -1015,14 +1198,23 @@ export interface components {
              * @description When all limits would let the same payment pass; null if waiting does not help.
              */
             allowedAt?: string | null;
+            /** @description The decision that held the payment for a person's approval. */
+            heldBy?: string;
+            /**
+             * Format: date-time
+             * @description When it was held. UTC, with milliseconds.
+             */
+            heldAt?: string;
+            /** @description What the person said who has approved or declined it. */
+            answerReason?: string;
             /** @description The faults that were found. With `invalid_request` only. */
             fields?: components["schemas"]["FieldError"][];
         };
         /**
-         * @description The rules that a policy may have, in the order in which they are asked.
+         * @description The rules that a policy may have, in the order in which they are asked. `approved_by_person` names what was held for a person's approval, and is refused.
          * @enum {string}
          */
-        Rule: "agent_active" | "service_approved" | "service_payable" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "within_dates" | "within_hours" | "new_payee_waited" | "under_total_limit" | "under_monthly_limit" | "under_weekly_limit" | "under_daily_limit" | "under_hourly_limit" | "under_daily_count" | "under_hourly_count" | "under_payee_weekly_limit" | "under_payee_daily_limit" | "under_payee_max_payment" | "under_first_payments_limit" | "under_max_payment" | "policy_signer_available";
+        Rule: "agent_active" | "service_approved" | "service_payable" | "asset_matches" | "above_minimum" | "balance_covers_payment" | "within_dates" | "within_hours" | "new_payee_waited" | "under_total_limit" | "under_monthly_limit" | "under_weekly_limit" | "under_daily_limit" | "under_hourly_limit" | "under_daily_count" | "under_hourly_count" | "under_payee_weekly_limit" | "under_payee_daily_limit" | "under_payee_max_payment" | "under_first_payments_limit" | "payee_paid_before" | "under_daily_approval_limit" | "under_approval_limit" | "under_max_payment" | "approved_by_person" | "policy_signer_available";
         /** @description What differs for one payee. A limit that is not named is that of every payee. Null: there is none. */
         PayeeLimits: {
             /** @example 99.50 */
@@ -1057,10 +1249,10 @@ export interface components {
             keys: components["schemas"]["PublicKey"][];
         };
         /**
-         * @description What was decided.
+         * @description What was decided. `held`: a person has to approve it; another decision ends that.
          * @enum {string}
          */
-        DecisionResult: "approved" | "blocked";
+        DecisionResult: "approved" | "blocked" | "held";
         /** @description Why a rule decided as it did, and what it compared. Later versions may add members. */
         Explanation: {
             /** @description A sentence for people. Its wording may change. */
@@ -1073,6 +1265,10 @@ export interface components {
             requested?: string;
             /** @example 99.50 */
             remaining?: string;
+            /** @example compute, data */
+            allowedTags?: string;
+            /** @example compute, data */
+            payeeTags?: string;
             /** @example 99.50 */
             balance?: string;
             /**
@@ -1128,16 +1324,36 @@ export interface components {
             /** @example 99.50 */
             newPayeeMaxPerPayment?: string;
             /** @example 99.50 */
+            approvalAboveDay?: string;
+            /** @example 99.50 */
+            approvalAbove?: string;
+            /** @example 99.50 */
             maxPerPayment?: string;
             /**
              * Format: date-time
              * @description UTC, with milliseconds.
              */
             allowedAt?: string | null;
-            /** @description CAIP-10. Of an approved payment only. */
+            /** @description CAIP-10. Of an approved payment, or of one that is held. */
             recipient?: string;
             /** @description What the chain knows the payment by. Of an approved payment only. */
             escrowId?: string;
+            /**
+             * Format: date-time
+             * @description Until when a person can approve it. Of a held decision.
+             */
+            approvalExpiresAt?: string;
+            /** @description The held decision that this one ends. */
+            heldBy?: string;
+            /**
+             * Format: date-time
+             * @description When the payment was asked for, and held.
+             */
+            heldAt?: string;
+            /** @description The person who approved or declined it. Absent: nobody did. */
+            answeredBy?: string;
+            /** @description The reason that this person gave. */
+            answerReason?: string;
             /** @description A digest of the request and its key. */
             request?: string;
         } & {
@@ -1148,6 +1364,11 @@ export interface components {
          * @enum {string}
          */
         PaymentStatus: "approved" | "settled" | "failed";
+        /**
+         * @description That of a payment, or of one that a person has to approve: `pending_approval` until somebody has answered, `declined`: refused then, `expired`: nobody has answered in time.
+         * @enum {string}
+         */
+        CurrentStatus: "approved" | "settled" | "failed" | "pending_approval" | "declined" | "expired";
         /**
          * @description What is known of a transaction.
          * @enum {string}
@@ -1194,6 +1415,52 @@ export interface components {
             createdAt: string;
             /** @description What the chain knows the payment by. Several payments may have one transaction: on EVM chains its event `Paid(paymentId, …)` names this one (if the payee takes it, x402, `AuthorizationUsed(authorizer, nonce)` does), on Solana the memo before the transfer. */
             escrowId: string | null;
+        };
+        /**
+         * @description What an agent's owner is told.
+         * @enum {string}
+         */
+        ApprovalEventType: "approval.requested" | "approval.approved" | "approval.declined" | "approval.expired";
+        ApprovalEvent: {
+            /** @description The same in every attempt: deduplicate by it. */
+            id: string;
+            type: components["schemas"]["ApprovalEventType"];
+            /**
+             * Format: date-time
+             * @description When it became true. UTC, with milliseconds.
+             */
+            timestamp: string;
+            data: components["schemas"]["ApprovalEventData"];
+        };
+        /** @description A payment that a person has to approve. No balance and no limits. */
+        ApprovalEventData: {
+            paymentId: string | null;
+            logId: string | null;
+            agentId: string | null;
+            /** @example 1.50 */
+            amount: string | null;
+            asset: components["schemas"]["Asset"];
+            reason: string;
+            /** @description As the agent sent it. */
+            metadata: components["schemas"]["Metadata"] | null;
+            /** @description Who is to be paid. */
+            service: string;
+            status: components["schemas"]["CurrentStatus"];
+            /**
+             * Format: date-time
+             * @description When it was asked for. UTC, with milliseconds.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description Until when a person can approve it.
+             */
+            approvalExpiresAt: string;
+            rule: components["schemas"]["Rule"];
+            /** @description What the agent is told. */
+            message: string;
+            /** @description Why it is refused. Null: it is not. */
+            declineReason: string | null;
         };
         /**
          * @description Whether all that a payment needs is there.
@@ -1250,7 +1517,7 @@ export interface operations {
             header: {
                 /** @description The client's own name for this payment, of the agent that is charged. Printable ASCII; double quotes around it do not count. */
                 "Idempotency-Key": string;
-                /** @description RFC 7240. `wait=N`: answer once the transaction is in a block or the payment has come to its end, at the latest after N seconds; N is at most 30. The answer is the same as without it. Other preferences are ignored. */
+                /** @description RFC 7240. `wait=N`: answer once the transaction is in a block or the payment has come to its end, at the latest after N seconds; N is at most 30. The answer is the same as without it; of a payment that a person has to approve, it is what has become of it meanwhile. Other preferences are ignored. */
                 Prefer?: string;
                 /** @description A name of the client's own for this request. One that does not fit is replaced. */
                 "X-Request-Id"?: components["parameters"]["RequestId"];
@@ -1282,6 +1549,24 @@ export interface operations {
                     "application/json": components["schemas"]["Payment"];
                 };
             };
+            /** @description A person has to approve it first: nothing is paid yet, and nothing signed. Only agents whose policy asks for that ever see this. The same `Idempotency-Key` is answered so until somebody has answered, and with what has become of it from then on. */
+            202: {
+                headers: {
+                    /** @description For how many seconds the answer would have been held back. Absent: it did not wait, either because that was not asked for or because too many others do. */
+                    "Preference-Applied"?: string;
+                    /** @description The address of what was made. */
+                    Location?: string;
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeldPayment"];
+                };
+            };
             /** @description `invalid_request`, `idempotency_key_required` */
             400: {
                 headers: {
@@ -1308,7 +1593,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `approval_declined`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
@@ -1626,6 +1911,22 @@ export interface operations {
                     "application/json": components["schemas"]["DemandedPaymentAnswer"];
                 };
             };
+            /** @description A person has to approve it first: nothing is paid yet, and nothing signed. Only agents whose policy asks for that ever see this. The same `Idempotency-Key` is answered so until somebody has answered, and with what has become of it from then on. */
+            202: {
+                headers: {
+                    /** @description The address of what was made. */
+                    Location?: string;
+                    /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
+                    "Idempotent-Replayed"?: "true";
+                    /** @description Members of the body that are not read: the names of the first eight, then how many more (`+3`). */
+                    "Ignored-Members"?: string;
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeldPayment"];
+                };
+            };
             /** @description `invalid_request`, `idempotency_key_required` */
             400: {
                 headers: {
@@ -1652,7 +1953,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `insufficient_scope` */
+            /** @description `agent_paused`, `service_not_approved`, `service_not_payable`, `outside_allowed_time`, `approval_declined`, `insufficient_scope` */
             403: {
                 headers: {
                     /** @description `true`: this answer was given before, for the same `Idempotency-Key`; nothing happened now. */
@@ -1791,7 +2092,7 @@ export interface operations {
                 agentId?: string;
                 /** @description The service that was paid. */
                 service?: string;
-                status?: components["schemas"]["PaymentStatus"];
+                status?: components["schemas"]["CurrentStatus"];
                 /** @description As a number: `1` finds `1.00`. With `service` and an agent. */
                 amount?: string;
                 /** @description RFC 3339. Payments made then or later. */
@@ -3202,6 +3503,122 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Event"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalRequested: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalApproved: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalDeclined: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
+            };
+        };
+        responses: {
+            /** @description The event has arrived. The body of the answer does not matter. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onApprovalExpired: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The event's id. */
+                "webhook-id": string;
+                /** @description When this attempt was made, in seconds since 1970. Refuse what is old. */
+                "webhook-timestamp": string;
+                /** @description Of `<webhook-id>.<webhook-timestamp>.<body>`, separated by spaces: `v1`, HMAC-SHA256 under the payee's secret, and `v1a`, Ed25519 under this installation's key of webhooks (the first in `/.well-known/allowance-keys.json`). That key signs for every payee: who checks `v1a` checks that `data.service` is its own id, too. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApprovalEvent"];
             };
         };
         responses: {

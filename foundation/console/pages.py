@@ -68,10 +68,16 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any) -> Any:
         row = context.get("original")
-        names = [one for one in self.get_action_choices(request) if one[0] and self.is_possible(one[0], row)]
-        actions = [(name, _shorten(words), words) for name, words in names]
-        known = {"row_actions": actions, "audit_subject": self.audit_subject(row) if row and self.actions else ""}
+        known = {
+            "row_actions": self.buttons(request, row),
+            "audit_subject": self.audit_subject(row) if row and self.actions else "",
+        }
         return super().render_change_form(request, {**context, **known}, *args, **options)
+
+    def buttons(self, request: HttpRequest, row: Any) -> list[tuple[str, str, str]]:
+        """Give the actions that a person may begin on the page of a row: name, words, and all words."""
+        names = [one for one in self.get_action_choices(request) if one[0] and self.is_possible(one[0], row)]
+        return [(name, _shorten(words), words) for name, words in names]
 
     def is_possible(self, action: str, row: Any) -> bool:
         """Tell whether the state of a row admits an action: its page has no other buttons."""

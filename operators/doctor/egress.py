@@ -21,18 +21,18 @@ _EGRESS = "Open the way for webhooks: its DNS, and outgoing connections to port 
 
 
 def find_closed_ways_to_payees() -> Iterator[Diagnosis]:
-    """Open, and close, a connection to each payee's receiver, as far as events may go there."""
+    """Open, and close, a connection to each receiver of webhooks, as far as events may go there."""
     with reading():
         endpoints = WebhookEndpoint.objects.filter(RECEIVES_EVENTS, disabled_at=None).select_related("service")
-        urls = [str(endpoint.service.webhook_url) for endpoint in endpoints.order_by("pk")[:200]]
+        urls = [str(endpoint.its_url) for endpoint in endpoints.order_by("pk")[:200]]
     hosts = {urlsplit(url).netloc: url for url in urls}
     troubles = {host: trouble for host, url in list(hosts.items())[:_MOST_HOSTS] if (trouble := _try(url))}
     are_all = len(troubles) == len(hosts) > 0
     for host, trouble in troubles.items():
-        mend = _EGRESS if are_all else "Ask the payee; python manage.py webhooks shows how its deliveries go"
+        mend = _EGRESS if are_all else "Ask whose it is; python manage.py webhooks shows how its deliveries go"
         yield (error if are_all else warning)(host, f"No connection: {trouble}", mend)
     if not troubles:
-        yield ok("receivers", f"{len(hosts)} receivers can be reached." if hosts else "No payee has a webhook.")
+        yield ok("receivers", f"{len(hosts)} receivers can be reached." if hosts else "Nobody has a webhook.")
 
 
 def _try(url: str) -> str:

@@ -14,7 +14,7 @@ from foundation.reporting import read_counted
 from ledger.models import Result
 from operators.metrics.families import PREFIX, Labels, chains
 from payments.lifecycle import PaymentStatus, SettlementState
-from policy.rules import RULE_NAMES, RULES
+from policy.rules import RULE_NAMES, RULES, find_rule
 from services.models import Outcome
 
 _PAY = ("POST", "/v1/payments/request")
@@ -48,7 +48,8 @@ _ALWAYS: Mapping[Counter, Callable[[], list[Labels]]] = {
     counters.HTTP_REQUESTS: lambda: [(*_PAY, status) for status in ("201", "422", "429", "500", "503")],
     counters.HTTP_REQUEST_SECONDS: lambda: [_PAY],
     counters.DECISIONS: lambda: [
-        (Result.APPROVED, RULES[-1].name), *((Result.BLOCKED, rule) for rule in RULE_NAMES)
+        (Result.APPROVED, RULES[-1].name),
+        *((Result.HELD if find_rule(rule).holds else Result.BLOCKED, rule) for rule in RULE_NAMES),
     ],
     counters.SETTLEMENT_CHANGES: lambda: [(of, state) for (of,), state in product(chains(), SettlementState)],
     counters.SETTLEMENT_SECONDS: chains,

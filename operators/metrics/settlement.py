@@ -73,7 +73,7 @@ def _payments(now: datetime) -> Iterator[Metric]:
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
     yield make_gauge(
         "oldest_open_payment_age_seconds", "Age of the oldest payment that is neither settled nor failed.",
-        ("chain",), (((alias_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(began)),
+        ("chain",), (((alias_of(chain),), age_s(moment, now)) for chain, moment in oldest.annotate(began=began)),
         chains(),
     )  # fmt: skip
 

@@ -141,7 +141,7 @@ def tell_validity(row: Settlement) -> str:
 
 def read_webhooks(payment: Payment) -> Iterator[Webhook]:
     """Find the events of a payment: their ids tell the moments at which its state changed, so an index finds them."""
-    moments = [at for at in (payment.created_at, payment.settled_at, payment.failed_at) if at is not None]
+    moments = [at for at in (payment.decided_at, payment.settled_at, payment.failed_at) if at is not None]
     made_then = reduce(or_, (_made_at("event_id", "evt", at) for at in moments))
     found = WebhookDelivery.objects.filter(made_then, endpoint_id=payment.service_id).select_related("event")
     for delivery in found.filter(event__payload__contains=f'"{payment.pk}"').order_by("event_id"):

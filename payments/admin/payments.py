@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Exists, OuterRef, QuerySet, Subquery, Sum, When
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.html import format_html
@@ -17,9 +18,10 @@ from foundation.console.columns import amount, badge, instant, linked
 from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
 from foundation.console.id_filters import AgentFilter, PayeeFilter
 from foundation.console.views import show_page
-from foundation.kernel.ids import first_id
+from ledger.models import Hold
 from payments.admin.payment_page import show_payment
 from payments.models import Leg, Payment
+from payments.queries import approved_within
 from policy.fields import AmountField
 from services.admin import chain
 from staff.lists import ListedAdmin
@@ -28,13 +30,10 @@ _AMOUNT = amount("amount")
 
 
 class PaymentDates(DateFilter):
-    """Payments sort by their ids, which tell when they were approved."""
-
-    field = "pk"
+    """The days on which payments were approved."""
 
     def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
-        rows = rows if since is None else rows.filter(**{f"{self.field}__gte": first_id("pay", since)})
-        return rows if before is None else rows.filter(**{f"{self.field}__lt": first_id("pay", before)})
+        return approved_within(rows, since, before)
 
 
 @admin.register(Payment)
@@ -54,7 +53,7 @@ class PaymentAdmin(ListedAdmin):
         "asset": attrgetter("asset"), "chain": attrgetter("chain"), "recipient": attrgetter("recipient"),
         "tx": attrgetter("entry.tx"), "settledAt": attrgetter("settled_at"), "failedAt": attrgetter("failed_at"),
         "failureReason": attrgetter("failure_reason"), "logId": attrgetter("entry_id"),
-        "reason": attrgetter("entry.reason"), "idempotencyKey": attrgetter("entry.idempotency_key"),
+        "reason": attrgetter("entry.reason"), "idempotencyKey": attrgetter("asked_key"),
         "metadata": attrgetter("entry.metadata"), "fee": attrgetter("fee"),
         "feeCoin": lambda payment: None if payment.fee is None else coin_of(payment.chain),
         "escrowId": attrgetter("escrow_id"),
@@ -73,10 +72,15 @@ class PaymentAdmin(ListedAdmin):
         return show_page(request, "console/payment.html", title=payment.pk, **show_payment(request, payment))
 
     def prepare_export(self, rows: QuerySet[Payment]) -> QuerySet[Payment]:
-        """Add what a payment's shares of its transactions have cost; nothing while that is not known of each."""
+        """Add the key that asked, and what its shares of transactions have cost; nothing while one is not known.
+
+        The entry of what a person has approved has no key: the one that held it has it.
+        """
+        held = Hold.objects.filter(pk=OuterRef("pk")).values("entry__idempotency_key")
         own = Leg.objects.filter(payment=OuterRef("pk")).order_by()
         total = own.values("payment").annotate(total=Sum("cost")).values("total")
         is_open = Exists(own.filter(cost=None, most_cost__isnull=False))
+        rows = rows.annotate(asked_key=Coalesce("entry__idempotency_key", Subquery(held)))
         return rows.annotate(fee=Case(When(~is_open, then=Subquery(total)), output_field=AmountField()))
 
     def get_search_results(

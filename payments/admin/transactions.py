@@ -1,5 +1,6 @@
 """The console's pages of transactions and of their states."""
 
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -13,11 +14,11 @@ from django.utils.html import format_html
 from chains.catalogue import coin_of, find_chain
 from foundation.console.columns import badge, instant, linked, mono, number, text
 from foundation.console.figures import show_amount
-from foundation.console.filters import ChainFilter
+from foundation.console.filters import ChainFilter, DateFilter
 from foundation.console.id_filters import AgentFilter
 from foundation.console.inlines import NewestFormSet, ReadOnlyInline
+from foundation.kernel.ids import first_id
 from payments.admin.payment_page import tell_validity
-from payments.admin.payments import PaymentDates
 from payments.models import Leg, Settlement, Transition
 from services.admin import chain
 from staff.lists import ListedAdmin
@@ -71,10 +72,12 @@ class TransitionInline(ReadOnlyInline):
     fields = (instant("created_at", "when"), badge("old"), badge("new"), "reason")
 
 
-class TransactionDates(PaymentDates):
-    """Transactions sort by their payments."""
+class TransactionDates(DateFilter):
+    """Transactions sort by their payments, whose ids tell when these were asked for."""
 
-    field = "first_payment_id"
+    def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
+        rows = rows if since is None else rows.filter(first_payment_id__gte=first_id("pay", since))
+        return rows if before is None else rows.filter(first_payment_id__lt=first_id("pay", before))
 
 
 class PayingAgent(AgentFilter):

@@ -8,18 +8,21 @@ from typing import Any
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import ContractError
-from ledger.models import LogEntry
+from ledger.models import Hold, HoldAnswer, LogEntry
 from ledger.openapi import DECIDED_AT, example_entry
 from payments.api.proofs import make_proof
-from payments.api.read_serializers import present_payment, present_proof
+from payments.api.read_serializers import present_held, present_payment, present_proof
 from payments.deciding.answers import refusal
-from payments.deciding.entries import explain_approval, explain_refusal
+from payments.deciding.entries import explain_answer, explain_approval, explain_hold, explain_refusal
 from payments.deciding.evaluating import Evaluation
 from payments.deciding.preparation import Fee
-from payments.deciding.requests import PaymentRequest
+from payments.deciding.requests import HeldPayment, PaymentRequest
+from payments.holding.states import HeldState
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.facts import EXAMPLE_FACTS, Counted, Facts
+from policy.holding_rules import PERSON_RULE
+from policy.more_limits import NO_MORE, MoreLimits
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rule import Decision, Explanation, Wait
 from policy.rules import RULES, SIGNER_RULE, ask_rules
@@ -28,6 +31,7 @@ _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"
 _ESCROW_ID = "0x3d7bf1a0e94b0c6e5cbe4b2cf3d2a77a6ac1f1de0a8f3c52b6740d98e15f2a4b"
 _SETTLED_AT = datetime(2026, 5, 14, 18, 42, 31, 702000, UTC)
+_DECLINED_AT = datetime(2026, 5, 14, 18, 46, 27, 143000, UTC)
 _CHAIN = "eip155:8453"
 _RECIPIENT = "0x8c2BD4bb4a413e7D4719c811a309b3Ac5877b474"
 REQUEST: dict[str, Any] = {
@@ -52,12 +56,47 @@ ASKED = PaymentRequest(
 # What the optional limits of the examples compare.
 COUNTED = Counted(spent_this_hour=Decimal("2.50"), payments_today=25, payee_spent_today=Decimal("4.25"))
 
+# A person has to approve the example's request.
+ASKING = MoreLimits(approval_above=Decimal("0.25"))
+
 
 def approve() -> LogEntry:
     """Approve the example's request."""
     decision = ask_rules(EXAMPLE_FACTS)
     explanation = explain_approval(decision, EXAMPLE_FACTS, f"{_CHAIN}:{_RECIPIENT}", _ESCROW_ID)
     return example_entry(explanation, result="approved", rule=decision.rule.name, payment_id=_PAYMENT_ID, tx=_TX)
+
+
+def hold() -> LogEntry:
+    """Hold the example's request until a person has approved it."""
+    facts = replace(EXAMPLE_FACTS, more=ASKING)
+    decision = ask_rules(facts)
+    explanation = explain_hold(decision, facts, f"{_CHAIN}:{_RECIPIENT}", DECIDED_AT + facts.more.time_to_approve)
+    return example_entry(explanation, result="held", rule=decision.rule.name, payment_id=_PAYMENT_ID)
+
+
+def _decline(refusal: str, at: datetime, *answered: str) -> LogEntry:
+    """Refuse what was held: a person has declined it, or nobody has answered."""
+    begun, answer = hold(), ("decline" if answered else "")
+    by, reason = answered or ("", "")
+    expires_at = DECIDED_AT + ASKING.time_to_approve
+    held = HeldPayment(_PAYMENT_ID, begun.id, begun.created_at, answer, by, reason, refusal, expires_at)
+    decision = Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(refusal))
+    explanation = explain_refusal(decision, EXAMPLE_FACTS, _within_the_window) | explain_answer(held)
+    return example_entry(
+        explanation, id="log_01krkwyfa7m4t0c8j6h3x5r9qe", created_at=at, result="blocked", rule=PERSON_RULE.name
+    )
+
+
+def declined() -> LogEntry:
+    """Decline the payment that was held."""
+    reason = "The report was called off."
+    return _decline(f"A person has declined this payment: {reason}", _DECLINED_AT, "fiona", reason)
+
+
+def expired() -> LogEntry:
+    """Refuse what nobody has approved."""
+    return _decline("Nobody has approved this payment within 24 hours.", DECIDED_AT + NO_MORE.time_to_approve)
 
 
 def _within_the_window(wait: Wait) -> datetime:
@@ -72,18 +111,20 @@ def refuse(decision: Decision, facts: Facts = EXAMPLE_FACTS) -> ContractError:
 
 
 def policy_refusals() -> list[ContractError]:
-    """Refuse once for each cause that a policy has."""
-    facts = [replace(EXAMPLE_FACTS, **change) for rule in RULES for change in rule.examples]
+    """Refuse once for each cause that a policy has, or a person."""
+    refusing = [rule for rule in RULES if not rule.holds]
+    facts = [replace(EXAMPLE_FACTS, **change) for rule in refusing for change in rule.examples]
+    of_persons = [refusal(declined()), refusal(expired())]
     unprepared = Explanation("The state of the service's chain is not known well enough.")
     of_signer = Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared)
-    return [*(refuse(ask_rules(one), one) for one in facts), refuse(of_signer)]
+    return [*(refuse(ask_rules(one), one) for one in facts), *of_persons, refuse(of_signer)]
 
 
 def evaluated(**changes: Any) -> Evaluation:
     """Evaluate the example's request, with other facts where that is said."""
     facts = replace(EXAMPLE_FACTS, **changes)
     decision = ask_rules(facts)
-    refusal = None if decision.is_approved else explain_refusal(decision, facts, _within_the_window)
+    refusal = explain_refusal(decision, facts, _within_the_window) if decision.is_refused else None
     return Evaluation(facts, decision, refusal, Fee(_CHAIN, Decimal("0.0000063")), 3, DECIDED_AT)
 
 
@@ -115,6 +156,14 @@ def settled_state() -> PaymentState:
 def settled_payment() -> dict[str, Any]:
     """Answer what is answered for the settled payment."""
     return present_payment(settled_state())
+
+
+def held_payment(end: LogEntry | None = None) -> dict[str, Any]:
+    """Answer what is answered for the payment that is held; `end` is the decision that has refused it."""
+    begun = hold()
+    answer = HoldAnswer.DECLINE if end is not None and "answeredBy" in end.explanation else ""
+    held = Hold(id=_PAYMENT_ID, answer=answer, expires_at=DECIDED_AT + NO_MORE.time_to_approve)
+    return present_held(HeldState(held, begun, end))
 
 
 def example_proof() -> dict[str, str]:

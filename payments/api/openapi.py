@@ -7,7 +7,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiRequest
+from drf_spectacular.utils import OpenApiParameter, OpenApiRequest, OpenApiResponse
 from rest_framework.serializers import BaseSerializer
 
 from foundation.api.idempotency import MAX_IDEMPOTENCY_KEY_LENGTH, read_idempotency_key
@@ -27,6 +27,7 @@ from foundation.api.openapi_parts import (
     COMPUTED_AMOUNT,
     IDEMPOTENCY_KEY,
     INSTANT,
+    MESSAGE,
     NO_CONTROLS,
     POLICY_REVISION,
     SPACE,
@@ -59,11 +60,12 @@ from payments.api.payment_requests import PaymentRequestSerializer
 from payments.api.views import PaymentViewSet
 from payments.api.waiting import LONGEST_WAIT_S
 from payments.deciding import answers
+from payments.deciding.approval_events import EVENT_OF_APPROVAL, approval_event
 from payments.deciding.payment_events import EVENT_OF_STATUS, payment_event
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.lifecycle import HeldStatus, PaymentStatus, SettlementState
 from policy.openapi import EXAMPLE_LIMITS, FIGURE
 from policy.signer import PROOF_TYPE
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 
 _REASON = {
     "pattern": rf"^(?=[\s\S]*[^{UNSEEN}])"
@@ -79,6 +81,7 @@ _ESCROW_ID: Json = {
     "does), on Solana the memo before the transfer.",
 }
 _REVISION = {**POLICY_REVISION, "description": "The policy revision that decided."}
+_EXPIRY = INSTANT | {"description": "What nobody has approved by then is refused. UTC, with milliseconds."}
 _AGENT = {**NO_CONTROLS, "description": "The agent whose allowance is charged. No control characters."}
 refine(
     PaymentRequestSerializer,
@@ -96,6 +99,17 @@ refine(
     policyRevision=_REVISION,
     spentToday=COMPUTED_AMOUNT,
     createdAt=INSTANT,
+)
+refine(
+    payment_requests.HeldPaymentSerializer,
+    id=identifier("pay"),
+    amount=AMOUNT,
+    rule=refer("Rule"),
+    message=MESSAGE,
+    policyRevision=_REVISION,
+    spentToday=COMPUTED_AMOUNT,
+    createdAt=INSTANT,
+    approvalExpiresAt=_EXPIRY,
 )
 refine(
     evaluations.EvaluatedRuleSerializer,
@@ -123,6 +137,8 @@ refine(
     settledAt=INSTANT,
     failedAt=INSTANT,
     escrowId=_ESCROW_ID,
+    approvalExpiresAt=_EXPIRY,
+    declinedAt=INSTANT,
 )
 refine(
     read_serializers.PaymentQuerySerializer,
@@ -183,11 +199,24 @@ def _asking(serializer: type[BaseSerializer], shown: Json, summary: str) -> Open
     return OpenApiRequest(serializer, examples=[example("Request", shown, summary)])
 
 
+def _held() -> dict[int, OpenApiResponse]:
+    """Describe the answer while a person has to approve the payment."""
+    return {
+        202: answer(
+            payment_requests.HeldPaymentSerializer,
+            "A person has to approve it first: nothing is paid yet, and nothing signed. Only agents whose policy asks "
+            "for that ever see this. The same `Idempotency-Key` is answered so until somebody has answered, and with "
+            "what has become of it from then on.",
+            example("Held", answers.answer(examples.hold()), "A person is asked"),
+        )
+    }
+
+
 def _paying_headers() -> list[OpenApiParameter]:
     """Describe the headers of each answer to a request that pays."""
     return [
-        *response_headers("Location", on=[201]),
-        *response_headers("Idempotent-Replayed", on=[201, 400, 403, 422]),
+        *response_headers("Location", on=[201, 202]),
+        *response_headers("Idempotent-Replayed", on=[201, 202, 400, 403, 422]),
         *response_headers("Retry-After", on=[403]),
     ]
 
@@ -208,7 +237,8 @@ def _request_payment() -> Operation:
                 payment_requests.PaymentSerializer,
                 "Approved: the payment is final as a decision, and on its way.",
                 example("Approved", answers.answer(examples.approve()), "Approved"),
-            )
+            ),
+            **_held(),
         },
         causes=[
             fault(PaymentRequestSerializer, {**REQUEST, "amount": 0.5, "asset": "usdc", "reason": " "}),
@@ -239,8 +269,9 @@ def _waiting() -> list[OpenApiParameter]:
             text(),
             "header",
             description="RFC 7240. `wait=N`: answer once the transaction is in a block or the payment has come to its "
-            f"end, at the latest after N seconds; N is at most {LONGEST_WAIT_S}. The answer is the same as without it. "
-            "Other preferences are ignored.",
+            f"end, at the latest after N seconds; N is at most {LONGEST_WAIT_S}. The answer is the same as without it; "
+            "of a payment that a person has to approve, it is what has become of it meanwhile. Other preferences are "
+            "ignored.",
             examples=[example("Wait", "wait=10")],
         ),
         OpenApiParameter(
@@ -249,7 +280,7 @@ def _waiting() -> list[OpenApiParameter]:
             "header",
             description="For how many seconds the answer would have been held back. Absent: it did not wait, either "
             "because that was not asked for or because too many others do.",
-            response=[201],
+            response=[201, 202],
         ),
     ]
 
@@ -257,6 +288,7 @@ def _waiting() -> list[OpenApiParameter]:
 def _evaluate_payment() -> Operation:
     would_be, would_not = examples.evaluated(), examples.evaluated(spent_today=Decimal("49.90"))
     too_late = examples.evaluated(more=EXAMPLE_LIMITS, counted=examples.COUNTED)
+    asked = examples.evaluated(more=examples.ASKING)
     return Operation(
         "evaluatePayment",
         "Ask what a payment request would be answered now",
@@ -269,6 +301,7 @@ def _evaluate_payment() -> Operation:
                 example("Approved", evaluations.present_evaluation(would_be), "It would be approved"),
                 example("Blocked", evaluations.present_evaluation(would_not), "It would be blocked"),
                 example("Limited", evaluations.present_evaluation(too_late), "Of an agent with optional limits"),
+                example("Held", evaluations.present_evaluation(asked), "A person would have to approve it"),
             )
         },
         causes=[
@@ -305,12 +338,17 @@ def _list_payments() -> Operation:
 
 
 def _get_payment() -> Operation:
-    settled = example("Settled", examples.settled_payment(), "Final on chain")
+    shown = [
+        example("Settled", examples.settled_payment(), "Final on chain"),
+        example("Held", examples.held_payment(), "A person has to approve it"),
+        example("Declined", examples.held_payment(examples.declined()), "A person has declined it"),
+        example("Expired", examples.held_payment(examples.expired()), "Nobody has approved it"),
+    ]
     return Operation(
         "getPayment",
         "Read a payment's current state",
         "With every transaction it had. Needs the scope `payments`.",
-        {200: answer(read_serializers.PaymentStateSerializer, "The payment as it is now.", settled)},
+        {200: answer(read_serializers.PaymentStateSerializer, "The payment as it is now.", *shown)},
         causes=[PaymentNotFound(), NotFound()],
         parameters=[_ID],
     )
@@ -399,7 +437,7 @@ def _pay_demand() -> Operation:
         "Judged as `requestPayment`, by the same rules. What is approved is not submitted: the payee takes it, with "
         "the `paymentPayload` that you send it. What it has not taken in time is given back. "
         "Needs the scope `payments`.",
-        {201: answer(x402.DemandedPaymentAnswerSerializer, "The payee can take it.", approved)},
+        {201: answer(x402.DemandedPaymentAnswerSerializer, "The payee can take it.", approved), **_held()},
         causes=[
             fault(x402.DemandedPaymentSerializer, {**_REQUEST, "paymentRequirements": []}),
             InvalidRequest.of("paymentRequirements", "The escrow authorizes no payee to take USDC itself."),
@@ -473,12 +511,16 @@ def _example(status: PaymentStatus) -> Json:
     return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6h"}
 
 
-def _webhook(name: str, summary: str, examples: Json) -> Json:
+_TO_PAYEES = "the webhook URL of the approved service that is paid"
+_TO_OWNERS = "the URL of the agent (`set_agent_webhook`), which is its owner's, with the signature `v1` alone"
+
+
+def _webhook(name: str, summary: str, examples: Json, *, to: str = _TO_PAYEES, schema: str = "Event") -> Json:
     return {
         "post": {
             "operationId": "on" + "".join(part.capitalize() for part in name.split(".")),
             "summary": summary,
-            "description": "Sent as Standard Webhooks 1.0 to the webhook URL of the approved service that is paid: at "
+            "description": f"Sent as Standard Webhooks 1.0 to {to}: at "
             "least once, in no order, again for some three days while it is not answered with 2xx in 15 seconds. "
             "`Retry-After` is honoured, redirects are not followed, 410 disables the endpoint.",
             "tags": ["Webhooks"],
@@ -486,7 +528,7 @@ def _webhook(name: str, summary: str, examples: Json) -> Json:
             "parameters": _HEADERS,
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": refer("Event"), "examples": examples}},
+                "content": {"application/json": {"schema": refer(schema), "examples": examples}},
             },
             "responses": {"2XX": {"description": "The event has arrived. The body of the answer does not matter."}},
         }
@@ -499,6 +541,46 @@ _WEBHOOKS: dict[str, Json] = {
         for status, name in EVENT_OF_STATUS.items()
     },
     TEST_EVENT: _webhook(TEST_EVENT, "Somebody tries out whether events arrive.", {}),
+}
+_SAID_OF_APPROVAL = {
+    HeldStatus.PENDING_APPROVAL: "A payment waits for a person's approval: nothing is signed yet.",
+    PaymentStatus.APPROVED: "A person has approved it, and so have all rules once more: it is on its way.",
+    HeldStatus.DECLINED: "It is refused: a person has declined it, or it may not be paid any more.",
+    HeldStatus.EXPIRED: "It is refused: nobody has answered in time.",
+}
+_APPROVAL_DATA: dict[str, Json] = {
+    **{name: _DATA[name] for name in ("paymentId", "logId", "agentId", "amount", "asset", "reason", "metadata")},
+    "service": text(description="Who is to be paid."),
+    "status": refer("CurrentStatus"),
+    "createdAt": text(**INSTANT | {"description": "When it was asked for. UTC, with milliseconds."}),
+    "approvalExpiresAt": text(**INSTANT | {"description": "Until when a person can approve it."}),
+    "rule": refer("Rule"),
+    "message": text(description="What the agent is told."),
+    "declineReason": text(or_null=True, description="Why it is refused. Null: it is not."),
+}
+
+
+def _approval_example(status: HeldStatus | PaymentStatus) -> Json:
+    entry = {
+        HeldStatus.PENDING_APPROVAL: examples.hold,
+        PaymentStatus.APPROVED: examples.approve,
+        HeldStatus.DECLINED: examples.declined,
+        HeldStatus.EXPIRED: examples.expired,
+    }[status]()
+    moments = {"asked_at": DECIDED_AT, "expires_at": DECIDED_AT + examples.ASKING.time_to_approve}
+    event = approval_event(status, entry, str(examples.hold().payment_id), **moments)
+    return {**event, "id": "evt_01krkwqp1k7d3m9x5b2v8n4q6j"}
+
+
+_OWNERS: dict[str, Json] = {
+    name: _webhook(
+        name,
+        _SAID_OF_APPROVAL[status],
+        {status.capitalize(): {"value": _approval_example(status)}},
+        to=_TO_OWNERS,
+        schema="ApprovalEvent",
+    )
+    for status, name in EVENT_OF_APPROVAL.items()
 }
 
 
@@ -517,6 +599,11 @@ _SCHEMAS: dict[str, Json] = {
     "PaymentStatus": enumeration(
         PaymentStatus, "`settled`: final on chain. `failed`: proven impossible, and given back to the agent."
     ),
+    "CurrentStatus": enumeration(
+        [*PaymentStatus, *HeldStatus],
+        "That of a payment, or of one that a person has to approve: `pending_approval` until somebody has answered, "
+        "`declined`: refused then, `expired`: nobody has answered in time.",
+    ),
     "TransactionState": enumeration(SettlementState, "What is known of a transaction."),
     "EventType": enumeration([*EVENT_OF_STATUS.values(), TEST_EVENT], "What an event tells."),
     "Event": {
@@ -530,6 +617,18 @@ _SCHEMAS: dict[str, Json] = {
         },
     },
     "EventData": object_of(f"The payment. In `{TEST_EVENT}` what there is none of is null.", _DATA),
+    "ApprovalEventType": enumeration(EVENT_OF_APPROVAL.values(), "What an agent's owner is told."),
+    "ApprovalEvent": {
+        "type": "object",
+        "required": ["id", "type", "timestamp", "data"],
+        "properties": {
+            "id": text(**identifier("evt"), description="The same in every attempt: deduplicate by it."),
+            "type": refer("ApprovalEventType"),
+            "timestamp": text(**INSTANT | {"description": "When it became true. UTC, with milliseconds."}),
+            "data": refer("ApprovalEventData"),
+        },
+    },
+    "ApprovalEventData": object_of("A payment that a person has to approve. No balance and no limits.", _APPROVAL_DATA),
     "ReadinessStatus": enumeration(["ready", "not ready"], "Whether all that a payment needs is there."),
     "Readiness": object_of(
         "What a payment needs, and whether it is there.",
@@ -571,10 +670,12 @@ _OF_ONE = {
 DESCRIPTION = Description(
     schemas=_SCHEMAS,
     plain_paths={"/readyz": _READINESS},
-    webhooks=_WEBHOOKS,
+    webhooks={**_WEBHOOKS, **_OWNERS},
     links={
         ("requestPayment", "201"): _OF_REQUEST,
+        ("requestPayment", "202"): _OF_REQUEST,
         ("payDemand", "201"): {"payment": _BECAME},
+        ("payDemand", "202"): {"payment": _BECAME},
         ("evaluatePayment", "200"): {"payment": _OF_EVALUATION},
         ("listPayments", "200"): _OF_PAGE,
         ("getPayment", "200"): _OF_ONE,

@@ -78,6 +78,17 @@ class PaymentSerializer(serializers.Serializer):
     createdAt = serializers.CharField()
 
 
+class HeldPaymentSerializer(PaymentSerializer):
+    """Response of `POST /v1/payments/request` and `/v1/payments/x402` where a person has to approve the payment."""
+
+    status = serializers.ChoiceField(choices=["pending_approval"])
+    tx = serializers.CharField(allow_null=True, help_text="Always null: nothing is signed.")
+    spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window, this payment included.")
+    rule = serializers.CharField(help_text="The rule that asks for a person's approval.")
+    message = serializers.CharField(help_text="Why, in a sentence for people.")
+    approvalExpiresAt = serializers.CharField(help_text="What nobody has approved by then is refused.")
+
+
 def depth_of(value: Any) -> int:
     """Count the levels of containers in a value of JSON."""
     if isinstance(value, dict):

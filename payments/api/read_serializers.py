@@ -17,8 +17,8 @@ from foundation.api.paging import DEFAULT_PAGE_SIZE, PageSizeField
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import AmountError, parse_number
 from foundation.kernel.times import format_instant, parse_instant
-from payments.holding.states import HeldState, HeldStatus
-from payments.lifecycle import PaymentStatus, SettlementState
+from payments.holding.states import HeldState
+from payments.lifecycle import HeldStatus, PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 
 _STATUSES = [status.value for status in PaymentStatus]
@@ -68,7 +68,8 @@ class PaymentStateSerializer(serializers.Serializer):
     asset = serializers.ChoiceField(choices=list(Asset))
     service = serializers.CharField()
     tx = serializers.CharField(
-        allow_null=True, help_text="The newest transaction. Null: its payee takes it (x402), and has not yet."
+        allow_null=True,
+        help_text="The newest transaction. Null: its payee takes it (x402), and has not yet; or it is not approved.",
     )
     policyRevision = serializers.CharField()
     spentToday = serializers.CharField(help_text="Spend in the rolling 24-hour window after this payment, as answered.")
@@ -87,8 +88,12 @@ class PaymentStateSerializer(serializers.Serializer):
     approvalExpiresAt = serializers.CharField(
         required=False, help_text="Until when a person can approve it. Only where one has to, and has not."
     )
-    declinedAt = serializers.CharField(required=False, allow_null=True, help_text="Null: it waits for approval.")
-    declineReason = serializers.CharField(required=False, allow_null=True, help_text="Why it is not paid.")
+    declinedAt = serializers.CharField(
+        required=False, allow_null=True, help_text="When it was refused after all; null: it waits for approval."
+    )
+    declineReason = serializers.CharField(
+        required=False, allow_null=True, help_text="Why it is not paid, in a sentence; null: it waits for approval."
+    )
 
 
 class PaymentPageSerializer(serializers.Serializer):
@@ -150,9 +155,10 @@ def present_held(held: HeldState) -> dict[str, Any]:
         "recipient": explanation["recipient"],
         "reason": entry.reason,
         "metadata": entry.metadata,
-        **dict.fromkeys(("finalTx", "settledAt", "failedAt", "failureReason", "escrowId")),
+        "finalTx": None,
         "transactions": [],
         "logId": (held.end or entry).id,
+        **dict.fromkeys(("settledAt", "failedAt", "failureReason", "escrowId")),
         "approvalExpiresAt": explanation["approvalExpiresAt"],
         "declinedAt": held.ended_at and format_instant(held.ended_at),
         "declineReason": held.end and held.end.explanation["message"],

@@ -31,10 +31,12 @@ class PaymentReadViewSet(ApiViewSet):
         bound_to = _as_text(filters)
         before_id = read_cursor(query["cursor"], bound_to) if "cursor" in query else None
         size = query["limit"]
-        payments, has_more = read_payment_page(filters, before_id=before_id, size=size)
+        # In this order: what is approved in between is found twice then, and not missed.
         held = read_held_page(filters, before_id=before_id, size=size + 1)
-        both: list[PaymentState | HeldState] = [*payments, *held]
-        newest = sorted(both, key=lambda one: one.id, reverse=True)
+        payments, has_more = read_payment_page(filters, before_id=before_id, size=size)
+        both: dict[str, PaymentState | HeldState] = {one.id: one for one in held}
+        both |= {one.id: one for one in payments}
+        newest = sorted(both.values(), key=lambda one: one.id, reverse=True)
         has_more = has_more or len(newest) > size
         page = newest[:size]
         next_cursor = write_cursor(page[-1].id, bound_to) if has_more else None

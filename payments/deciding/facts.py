@@ -104,6 +104,7 @@ def _payee_facts(
         wants_it_elsewhere=not is_demanded,
         obstacle=_find_obstacle(request, known, payee, environment, batch) if payee.is_approved else None,
         approved_at=payee.decided_at if payee.is_approved else None,
+        tags=payee.tags,
     )
 
 

@@ -66,6 +66,7 @@ class PayeeRecord:
     approved_recipient: str
     webhook_url: str | None
     decided_at: datetime | None
+    tags: list[str]
 
     @property
     def recipient(self) -> str:

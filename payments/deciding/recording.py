@@ -13,6 +13,7 @@ from chains.port import SignedAuthorization
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared
 from ledger.models import Hold, LogEntry
+from payments.deciding.approval_events import write_approval_events
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import Carrier, Prepared
 from payments.deciding.running import Decided, NewHold
@@ -27,7 +28,7 @@ _ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields
 def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
     """Write the entries of a batch, for each approval the payment, its movement and its event, and their transactions.
 
-    What is held for a person's approval, and what was, takes another round trip.
+    What is held for a person's approval, and what was, takes more round trips: the agent's owner is told as well.
 
     Raises:
         PolicySignerUnavailable: a nonce is taken. The database transaction is broken, so nothing is logged.
@@ -53,6 +54,7 @@ def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
             raise PolicySignerUnavailable from error
         raise
     _record_holds(decided)
+    write_approval_events(decided)
 
 
 def _record_holds(decided: Sequence[Decided]) -> None:

@@ -122,7 +122,14 @@ def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
         fingerprint=bytes(entry.fingerprint or b""),
         demand=None if hold.demand_json is None else Demand.of(json.loads(hold.demand_json)),
         held=HeldPayment(
-            hold.id, entry.id, hold.created_at, hold.answer, hold.answered_by, hold.answer_reason, refusal
+            hold.id,
+            entry.id,
+            hold.created_at,
+            hold.answer,
+            hold.answered_by,
+            hold.answer_reason,
+            refusal,
+            hold.expires_at,
         ),
         asked_with=hold.api_key,
     )

@@ -2,20 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from django.db.models import F, Q, QuerySet
 
 from ledger.models import Hold, LogEntry, Result
-from payments.payment_states import PaymentFilters
-
-
-class HeldStatus(StrEnum):
-    """What a payment is that is not approved: a person has to approve it, has declined it, or has let it expire."""
-
-    PENDING_APPROVAL = "pending_approval"
-    DECLINED = "declined"
-    EXPIRED = "expired"
+from payments.lifecycle import HeldStatus, end_of_hold
+from payments.payment_states import PaymentFilters, is_payment_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +26,7 @@ class HeldState:
     def status(self) -> HeldStatus:
         if self.end is None:
             return HeldStatus.PENDING_APPROVAL
-        is_expired = not self.hold.answer and self.hold.is_expired(self.end.created_at)
-        return HeldStatus.EXPIRED if is_expired else HeldStatus.DECLINED
+        return end_of_hold(self.end.created_at, self.hold.expires_at, is_answered=bool(self.hold.answer))
 
     @property
     def ended_at(self) -> datetime | None:
@@ -53,6 +44,8 @@ def has_ended(payment_id: str) -> bool:
 
 def find_held(payment_id: str) -> HeldState | None:
     """Find a payment that waits for approval, or was refused after that."""
+    if not is_payment_id(payment_id):
+        return None
     hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
     return None if hold is None else _state(hold)
 

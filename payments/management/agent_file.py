@@ -1,28 +1,23 @@
 """Read a file of agents to make: CSV with a header. Every line that is wrong is named before anything is made."""
 
-import csv
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 from django.core.management.base import CommandError
 
 from chains.catalogue import find_chain
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from foundation.kernel.money import AmountError, parse_amount
 from payments.funding.credits import check_chain
+from payments.management.agent_rows import Problem, name_problems, read_asset_and_limits, read_cell, read_lines
 from policy.agent_ids import find_same, taken_for, written_plainly
-from policy.limit_texts import read_optional, text_or_none
+from policy.limit_texts import are_same
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.more_limits import PART_OF_FIELD, MoreLimits, write_more
-from policy.operations import check_new_agent, limits_of
+from policy.operations import check_new_agent
+from policy.revisions import limits_of
 
-_REQUIRED = ("id", "asset", "max_per_payment", "daily_limit", "weekly_limit")
-_OPTIONAL = ("fund", "chain", "services")
-_MOST_NAMED = 50
 _AT_ONCE = 1000
 
 
@@ -52,9 +47,9 @@ def read_agent_file(path: str) -> AgentFile:
     Raises:
         CommandError: it cannot be read, or names every line that is wrong, with the reason.
     """
-    problems: list[tuple[int, str]] = []
+    problems: list[Problem] = []
     rows: list[NewAgent] = []
-    for line, cells in _read_lines(path):
+    for line, cells in read_lines(path, named="--from"):
         try:
             rows.append(_read(line, cells))
         except (OperationRefused, ValueError) as error:
@@ -66,61 +61,19 @@ def read_agent_file(path: str) -> AgentFile:
     problems += [
         (row.line, f"There is an agent {row.id} already, with another asset or policy: set_policy changes it.")
         for row in rows
-        if row.id in existing and existing[row.id] != _identity(row.asset, row.limits)
+        if row.id in existing and not _is_same(row, *existing[row.id])
     ]
     if problems:
-        raise CommandError(_name(sorted(problems)))
+        raise CommandError(name_problems("No agent was made. What is wrong with the file:", problems))
     return AgentFile([row for row in rows if row.id not in existing], [row.id for row in rows if row.id in existing])
-
-
-def _read_lines(path: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read the lines below the header, each with its number in the file; empty lines are skipped."""
-    try:
-        # A table program may begin the file with a byte order mark.
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"--from: {error}") from error
-    reader = csv.DictReader(text.splitlines(keepends=True), restkey="more", restval="", strict=True)
-    names = reader.fieldnames or []
-    missing, unknown = (
-        [one for one in _REQUIRED if one not in names],
-        set(names) - {*_REQUIRED, *_OPTIONAL, *PART_OF_FIELD},
-    )
-    if missing or unknown or len(set(names)) < len(names):
-        raise CommandError(
-            f"--from: The first line must name the columns {', '.join(_REQUIRED)}, and may name "
-            f"{', '.join(_OPTIONAL)}, and of the optional limits {', '.join(PART_OF_FIELD)}, each once, separated by "
-            "commas."
-        )
-    try:
-        for cells in reader:
-            yield reader.line_num, cells
-    except csv.Error as error:
-        raise CommandError(f"--from: line {reader.line_num}: {error}") from error
 
 
 def _read(line: int, cells: Mapping[str, str]) -> NewAgent:
     """Read one line; raises `OperationRefused` or `ValueError` with a reason."""
-    if "more" in cells:
-        raise ValueError("It has more cells than the header.")
-    if cells["asset"] not in Asset.__members__:
-        raise ValueError(f"asset: Must be one of {', '.join(Asset)}.")
-    asset = Asset(cells["asset"])
-    per_payment, daily, weekly = (_amount(cells, name, asset, allow_zero=True) for name in _REQUIRED[2:])
-    services = cells.get("services", "").replace(";", " ").split()
-    # An empty cell, as a column that is missing: no such limit.
-    more = {name: text_or_none(cells[name]) for name in PART_OF_FIELD if cells.get(name)}
-    limits = Limits(per_payment, daily, weekly, services or None, MoreLimits(**read_optional(more, asset)))
+    asset, limits = read_asset_and_limits(cells)
     check_new_agent(cells["id"], asset, limits)
-    fund = _amount(cells, "fund", asset, allow_zero=False) if cells.get("fund") else None
+    fund = read_cell(cells, "fund", asset, allow_zero=False) if cells.get("fund") else None
     return NewAgent(line, cells["id"], asset, limits, fund, _chain(cells.get("chain", ""), asset))
-
-
-def _amount(cells: Mapping[str, str], name: str, asset: Asset, *, allow_zero: bool) -> Decimal:
-    try:
-        return parse_amount(cells[name], asset, allow_zero=allow_zero)
-    except AmountError as error:
-        raise ValueError(f"{name}: {error}") from error
 
 
 def _chain(name: str, asset: Asset) -> str | None:
@@ -133,7 +86,7 @@ def _chain(name: str, asset: Asset) -> str | None:
     return chain.caip2
 
 
-def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[tuple[int, str]]:
+def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[Problem]:
     first: dict[str, NewAgent] = {}
     for row in rows:
         other = first.setdefault(written_plainly(row.id), row)
@@ -141,26 +94,17 @@ def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[t
             yield row.line, f"The agent {other.id} is in line {other.line} already."
 
 
-def _find_existing(ids: list[str]) -> dict[str, object]:
-    """Find which of these agents exist, each with what `_identity` says of it."""
-    found: dict[str, object] = {}
+def _is_same(row: NewAgent, asset: str, limits: Limits) -> bool:
+    return row.asset == asset and are_same(row.limits, limits)
+
+
+def _find_existing(ids: list[str]) -> dict[str, tuple[str, Limits]]:
+    """Find which of these agents exist, each with its asset and its limits."""
+    found: dict[str, tuple[str, Limits]] = {}
     for first in range(0, len(ids), _AT_ONCE):
         agents = {agent.id: agent for agent in Agent.objects.filter(pk__in=ids[first : first + _AT_ONCE])}
         for revision in PolicyRevision.objects.filter(agent__in=agents):
             agent = agents[revision.agent_id]
             if revision.number == agent.policy_revision:
-                found[agent.id] = _identity(Asset(agent.asset), limits_of(revision))
+                found[agent.id] = agent.asset, limits_of(revision)
     return found
-
-
-def _identity(asset: Asset, limits: Limits) -> object:
-    allowed = None if limits.allowed_services is None else sorted(set(limits.allowed_services))
-    # The optional ones as the database has them: a moment is not written to the microsecond.
-    return asset, limits.max_per_payment, limits.daily_limit, limits.weekly_limit, allowed, write_more(limits.more)
-
-
-def _name(problems: list[tuple[int, str]]) -> str:
-    named = [f"line {line}: {reason}" for line, reason in problems[:_MOST_NAMED]]
-    more = len(problems) - _MOST_NAMED
-    rest = [f"and {more} more lines."] if more > 0 else []
-    return "\n".join(["No agent was made. What is wrong with the file:", *named, *rest])

@@ -14,9 +14,10 @@ from services.admin.webhook_columns import (
     duration_column,
     foreign,
     link,
+    link_receiver,
     of_event_or_service,
+    receiver_column,
     sender_column,
-    service_column,
     status_column,
     url_column,
 )
@@ -56,14 +57,14 @@ class StatusFilter(admin.SimpleListFilter):
 
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = (
-        instant("started_at", "when"), badge("outcome"), status_column(), duration_column(), "event", service_column(),
+        instant("started_at", "when"), badge("outcome"), status_column(), duration_column(), "event", receiver_column(),
         sender_column(), foreign("detail", 80),
     )  # fmt: skip
     list_filter = (OutcomeFilter, StatusFilter, SenderFilter, "started_at")
     search_fields = ("delivery_id", "endpoint_id")  # see get_search_results
-    search_help_text = "The whole id of an event or a payee."
+    search_help_text = "The whole id of an event or a payee, or @ and an agent's."
     fieldsets = (
-        (None, {"fields": ("event", "its_service", url_column(), sender_column())}),
+        (None, {"fields": ("event", "its_receiver", url_column(), sender_column())}),
         (
             "Outcome",
             {
@@ -88,6 +89,6 @@ class AttemptAdmin(ReadOnlyAdmin):
     def event(self, attempt: WebhookAttempt) -> str:
         return link("webhookdelivery", attempt.delivery_id)
 
-    @admin.display(description="payee")
-    def its_service(self, attempt: WebhookAttempt) -> str:
-        return link("service", attempt.endpoint_id)
+    @admin.display(description="receiver")
+    def its_receiver(self, attempt: WebhookAttempt) -> str:
+        return link_receiver(attempt.endpoint_id)

@@ -53,8 +53,8 @@ REOPEN = Step(
 
 # The actions that a service's status admits: its page has no other buttons.
 POSSIBLE = {
-    ServiceStatus.PENDING_APPROVAL: ("approve", "reject"),
-    ServiceStatus.APPROVED: ("disable",),
-    ServiceStatus.DISABLED: ("enable",),
-    ServiceStatus.REJECTED: ("reopen",),
+    ServiceStatus.PENDING_APPROVAL: ("approve", "reject", "tag"),
+    ServiceStatus.APPROVED: ("disable", "tag"),
+    ServiceStatus.DISABLED: ("enable", "tag"),
+    ServiceStatus.REJECTED: ("reopen", "tag"),
 }

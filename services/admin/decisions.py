@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -10,15 +10,15 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from chains.catalogue import find_chain
-from foundation.console.pages import ReadOnlyAdmin
 from foundation.console.views import show_form
 from foundation.kernel.errors import OperationRefused
 from services.admin.decision_forms import Facts, ReasonForm, read_shown, seal, unseal
 from services.admin.decision_steps import APPROVE, DISABLE, ENABLE, REJECT, REOPEN, Step
+from services.admin.tags import TagActions
 from services.admin.webhook_columns import rotation
 from services.approvals import facts_of, make_proposal, why_second_person
 from services.dossiers import Dossier, find_dossiers
-from services.models import Service
+from services.models import Service, WebhookEndpoint
 from staff.asking import say
 from staff.kinds import make
 from staff.reauthentication import reauthenticate_first
@@ -35,11 +35,10 @@ class Answer:
     reason: str
 
 
-class DecisionActions(ReadOnlyAdmin):
+class DecisionActions(TagActions):
     """Actions of finance staff on services."""
 
-    fieldsets: ClassVar[Any] = None  # as in ReadOnlyAdmin
-    actions = ("approve", "reject", "disable", "enable", "reopen")
+    actions = ("approve", "reject", "disable", "enable", "reopen", "tag")
 
     @admin.action(description="Approve … (shows what will be approved)", permissions=["operate"])
     def approve(self, request: HttpRequest, services: QuerySet[Service]) -> HttpResponse | None:
@@ -121,7 +120,7 @@ class DecisionActions(ReadOnlyAdmin):
 
 def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
     """Make what the template of a dossier needs; without a step: to look at, not to decide."""
-    service = dossier.service
+    service, endpoint = dossier.service, WebhookEndpoint.objects.filter(pk=dossier.service.pk).first()
     why = why_second_person(dossier) if step is None or step.lets_pay else []
     return {
         "dossier": dossier,
@@ -129,13 +128,13 @@ def show(dossier: Dossier, step: Step | None = None) -> dict[str, Any]:
         "why": why,
         "four_eyes": settings.FOUR_EYES,
         "explorer": chain.link_to_address(service.address) if (chain := find_chain(service.chain)) else "",
-        "rotation": rotation(service.endpoint) if hasattr(service, "endpoint") else "",
+        "rotation": rotation(endpoint) if endpoint else "",
         "sealed": seal(service.pk, service.registration, facts_of(dossier)) if step and why else "",
     }
 
 
 def _find(services: QuerySet[Service]) -> list[Dossier]:
-    return find_dossiers(list(services.select_related("endpoint")))
+    return find_dossiers(list(services))
 
 
 def _form(step: Step, dossiers: Sequence[Dossier], posted: Any = None) -> ReasonForm:

@@ -16,11 +16,11 @@ from services.admin.webhook_columns import (
     answer_column,
     duration_column,
     foreign,
-    link,
+    link_receiver,
     list_link,
     of_event_or_service,
+    receiver_column,
     sender_column,
-    service_column,
     status_column,
 )
 from services.models import Outcome, WebhookAttempt, WebhookDelivery
@@ -28,7 +28,10 @@ from services.webhooks.operations import send_again
 from services.webhooks.queries import find_overdue
 
 # Source: docs/contract.md, "Webhooks". Services do not know payments, which write most of these.
-EVENT_TYPES = ("payment.approved", "payment.settled", "payment.failed", "webhook.test")
+EVENT_TYPES = (
+    "payment.approved", "payment.settled", "payment.failed",
+    "approval.requested", "approval.approved", "approval.declined", "approval.expired", "webhook.test",
+)  # fmt: skip
 
 
 class TypeFilter(admin.SimpleListFilter):
@@ -73,14 +76,14 @@ class AttemptInline(ReadOnlyInline):
 
 class DeliveryAdmin(ReadOnlyAdmin):
     list_display = (
-        "event_id", badge("state"), "type", service_column(), "made_at", "attempts", "last_answer",
+        "event_id", badge("state"), "type", receiver_column(), "made_at", "attempts", "last_answer",
         instant("next_attempt_at", "next attempt"),
     )  # fmt: skip
     list_filter = ("state", TypeFilter, SenderFilter, OverdueFilter)
     search_fields = ("event_id", "endpoint_id")  # see get_search_results
-    search_help_text = "The whole id of an event or a payee."
+    search_help_text = "The whole id of an event or a payee, or @ and an agent's."
     fieldsets = (
-        (None, {"fields": ("event_id", "type", "its_service", badge("state"), "made_at")}),
+        (None, {"fields": ("event_id", "type", "its_receiver", badge("state"), "made_at")}),
         (
             "Attempts",
             {"fields": ("attempts", sender_column(), instant("next_attempt_at"), instant("delivered_at"), "log")},
@@ -108,9 +111,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def type(self, delivery: WebhookDelivery) -> str:
         return delivery.event.type
 
-    @admin.display(description="payee")
-    def its_service(self, delivery: WebhookDelivery) -> str:
-        return link("service", delivery.endpoint_id)
+    @admin.display(description="receiver")
+    def its_receiver(self, delivery: WebhookDelivery) -> str:
+        return link_receiver(delivery.endpoint_id)
 
     @admin.display(description="last answer")
     def last_answer(self, delivery: Any) -> str:

@@ -76,7 +76,8 @@ class EndpointActions(ReadOnlyAdmin):
         if form.is_valid():
             return self._reveal(request, endpoints[0])
         why = (
-            "Anyone with this secret can sign webhooks that this payee takes for ours: hand it to the payee alone. "
+            "Anyone with this secret can sign webhooks that its receiver takes for ours: hand it to the payee, or the "
+            "agent's owner, alone. "
             "That you looked at it is recorded in the audit, with your name and the time."
         )
         return self._ask(request, endpoints, form, "Show signing secret", why)
@@ -92,7 +93,7 @@ class EndpointActions(ReadOnlyAdmin):
             return None
         why = (
             "This makes a new secret. For 24 hours each delivery is signed with both, the new one and the present one, "
-            "so the payee has that long to take over the new one; after that the present one signs nothing any more."
+            "so the receiver has that long to take over the new one; after that the present one signs nothing any more."
         )
         return self._ask(request, endpoints, form, "Rotate signing secret", why)
 
@@ -116,8 +117,8 @@ class EndpointActions(ReadOnlyAdmin):
             form = ReplayForm.about(form.cleaned_data["since"])
         facts = {pk: _number(pk, form.moment) for pk in _ids(endpoints)} if form.moment else {}
         why = (
-            "Events keep their ids, so the payee can tell what it had before. If you change the moment, its events are "
-            "counted before anything is sent."
+            "Events keep their ids, so the receiver can tell what it had before. If you change the moment, its events "
+            "are counted before anything is sent."
         )
         return self._ask(request, endpoints, form, "Replay", why, facts=facts)
 
@@ -151,7 +152,7 @@ def _find(pk: str) -> WebhookEndpoint:
 
 
 def _facts(endpoint: WebhookEndpoint) -> dict[str, Any]:
-    return {"URL": endpoint.service.webhook_url or "none", "State": state_of(endpoint)}
+    return {"URL": endpoint.its_url or "none", "State": state_of(endpoint)}
 
 
 def _number(pk: str, since: datetime) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 
 from foundation.console.columns import column_of, instant, text
 from services.admin.endpoint_actions import EndpointActions
-from services.admin.webhook_columns import endpoint_badge, link, list_link, rotation, url_column
+from services.admin.webhook_columns import endpoint_badge, link_receiver, list_link, rotation, url_column
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, in_state, with_numbers
 
@@ -30,16 +30,16 @@ class EndpointAdmin(EndpointActions):
     """The page never shows secrets: an action does, and that is recorded."""
 
     list_display = (
-        column_of("service_id", str, "payee"), "state", "shown_url", "waiting_now", "failed_now",
+        column_of("id", str, "receiver"), "state", "shown_url", "waiting_now", "failed_now",
         instant("oldest_waiting_at", "oldest waiting"), instant("failing_since"), text("disabled_reason"),
     )  # fmt: skip
     list_filter = (StateFilter,)
     list_select_related = ("service",)
-    search_fields = ("service__id", "service__name")
-    search_help_text = "A part of a payee's id or name."
-    ordering = ("service_id",)
+    search_fields = ("id", "service__name")
+    search_help_text = "A part of a payee's id or name, or of an agent's id."
+    ordering = ("id",)
     fieldsets = (
-        (None, {"fields": ("its_service", "shown_url", "state", "signing_secret")}),
+        (None, {"fields": ("its_receiver", "shown_url", "state", "signing_secret")}),
         (
             "State",
             {"fields": (instant("succeeded_at", "a recent success"), instant("failing_since"),
@@ -62,11 +62,11 @@ class EndpointAdmin(EndpointActions):
 
     @admin.display(description="URL")
     def shown_url(self, endpoint: WebhookEndpoint) -> str:
-        return str(url_column("webhook_url")(endpoint.service))
+        return str(url_column("its_url")(endpoint))
 
-    @admin.display(description="payee")
-    def its_service(self, endpoint: WebhookEndpoint) -> str:
-        return link("service", endpoint.pk)
+    @admin.display(description="receiver")
+    def its_receiver(self, endpoint: WebhookEndpoint) -> str:
+        return link_receiver(endpoint.pk)
 
     @admin.display(description="signing secret")
     def signing_secret(self, endpoint: WebhookEndpoint) -> str:

@@ -15,9 +15,10 @@ from services.admin.decision_steps import POSSIBLE
 from services.admin.decisions import DecisionActions, show
 from services.admin.doubts import draw, find_badges, find_next, find_risky
 from services.admin.registrations import RegistrationInline, find_audit
-from services.admin.webhook_columns import endpoint_badge, link, list_link
+from services.admin.tags import TagFilter
+from services.admin.webhook_columns import endpoint_link, list_link
 from services.dossiers import find_dossiers
-from services.models import Service, ServiceStatus, WebhookEndpoint
+from services.models import Service, ServiceStatus
 
 
 def chain(field: str = "chain") -> Column:
@@ -43,7 +44,7 @@ class ServiceAdmin(DecisionActions):
     """Those that wait for approval stand first: the risky ones, then those that wait longest."""
 
     list_display = ("id", text("name"), "state", "to_look_at", chain(), mono("address"), "asset", "decision")
-    list_filter = ("status", ChainFilter, "asset")
+    list_filter = ("status", ChainFilter, "asset", TagFilter)
     ordering = ("waiting_since", "id")
     sortable_by: ClassVar[Any] = list_display
     inlines = (RegistrationInline,)
@@ -102,11 +103,7 @@ class ServiceAdmin(DecisionActions):
 
     @admin.display(description="endpoint")
     def webhook_endpoint(self, service: Service) -> str:
-        endpoint = WebhookEndpoint.objects.filter(pk=service.pk).select_related("service").first()
-        if endpoint is None:
-            return "—"
-        page = link("webhookendpoint", endpoint.pk, "its address and state")
-        return format_html("{} {}", endpoint_badge(endpoint), page)
+        return endpoint_link(service.pk)
 
     @admin.display(description="deliveries")
     def webhook_deliveries(self, service: Service) -> str:

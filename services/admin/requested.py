@@ -15,7 +15,7 @@ _WAS_CALLED = {"Service": "Payee"}
 
 def look_at_approval(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
     """Give the template and what it needs; None: the payee is not registered any more as somebody asked for."""
-    service = Service.objects.filter(pk=request.subject).select_related("endpoint").first()
+    service = Service.objects.filter(pk=request.subject).first()
     if service is None or service.registration != request.arguments.get("registration"):
         return None
     (dossier,) = find_dossiers([service])

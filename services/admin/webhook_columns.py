@@ -11,9 +11,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.text import Truncator
 
-from foundation.console.columns import Column, column_of, linked
+from foundation.console.columns import Column, column_of
 from foundation.console.figures import printable
-from services.models import WebhookEndpoint
+from policy.models import Agent
+from services.models import WebhookEndpoint, agent_of_endpoint, endpoint_of_agent
 from services.webhooks.queries import state_of
 
 _Row = TypeVar("_Row", bound=Model)
@@ -37,11 +38,12 @@ def endpoint_badge(endpoint: WebhookEndpoint) -> str:
 
 
 def rotation(endpoint: WebhookEndpoint) -> str:
-    """Say when and why the signing secret was rotated, and what the payee needs; "" if it never was."""
+    """Say when and why the signing secret was rotated, and who needs it; "" if it never was."""
     if endpoint.secret_rotated_at is None:
         return ""
+    whose = "payee" if endpoint.agent_id is None else "agent's owner"
     when = f"{endpoint.secret_rotated_at:%Y-%m-%d %H:%M:%S} UTC"
-    return f"Rotated {when}. {endpoint.secret_rotated_reason} The payee needs the new one."
+    return f"Rotated {when}. {endpoint.secret_rotated_reason} The {whose} needs the new one."
 
 
 def foreign(field: str, length: int = 2000) -> Column:
@@ -59,9 +61,38 @@ def answer_column() -> Column:
     return column_of("answer", lambda value: format_html('<pre dir="auto">{}</pre>', printable(value)))
 
 
-def service_column() -> Column:
-    """Make a column for the payee that receives the event."""
-    return linked("endpoint_id", "services_service", "payee")
+def link_receiver(endpoint_id: str) -> str:
+    """Link the payee, or the agent, whose endpoint it is."""
+    agent_id = agent_of_endpoint(endpoint_id)
+    if agent_id is None:
+        return link("service", endpoint_id)
+    page = reverse("admin:policy_agent_change", args=[quote(agent_id)])
+    return format_html('<a href="{}">agent {}</a>', page, agent_id)
+
+
+def endpoint_link(endpoint_id: str) -> str:
+    """Show the state of an endpoint, and link its page; a dash where there is none."""
+    endpoint = WebhookEndpoint.objects.filter(pk=endpoint_id).select_related("service").first()
+    if endpoint is None:
+        return "—"
+    return format_html("{} {}", endpoint_badge(endpoint), link("webhookendpoint", endpoint.pk, "its address and state"))
+
+
+@admin.display(description="endpoint")
+def endpoint_of_owner(agent: Agent) -> str:
+    """Show the endpoint at which an agent's owner is told of payments that a person has to approve."""
+    return endpoint_link(endpoint_of_agent(agent.pk))
+
+
+@admin.display(description="deliveries")
+def deliveries_to_owner(agent: Agent) -> str:
+    """Link the webhooks that an agent's owner was sent."""
+    return list_link("webhookdelivery", "webhooks that were sent to its owner", q=endpoint_of_agent(agent.pk))
+
+
+def receiver_column(field: str = "endpoint_id") -> Column:
+    """Make a column for who receives the event."""
+    return column_of(field, link_receiver, "receiver")
 
 
 def status_column() -> Column:
@@ -80,7 +111,7 @@ def sender_column() -> Column:
 
 
 def of_event_or_service(rows: QuerySet[_Row], term: str, *, event: str) -> QuerySet[_Row]:
-    """Search rows by a whole id: of an event, which the column `event` holds, or of a service. Nothing finds all."""
+    """Search rows by a whole id: of an event, which the column `event` holds, or of an endpoint. Nothing finds all."""
     term = term.strip()
     if not term:
         return rows

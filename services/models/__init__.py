@@ -1,15 +1,20 @@
 """Payees, their registrations, the events that are sent to them, and the results."""
 
-from services.models.payees import RECEIVES_EVENTS, Service, ServiceStatus
+from services.models.endpoints import (
+    RECEIVES_EVENTS,
+    WebhookEndpoint,
+    WebhookSecret,
+    agent_of_endpoint,
+    endpoint_of_agent,
+)
+from services.models.payees import Service, ServiceStatus
 from services.models.registrations import RegistrationRecord, ServiceDecision
 from services.models.webhooks import (
     DeliveryState,
     Outcome,
     WebhookAttempt,
     WebhookDelivery,
-    WebhookEndpoint,
     WebhookEvent,
-    WebhookSecret,
 )
 
 __all__ = [
@@ -25,4 +30,6 @@ __all__ = [
     "WebhookEndpoint",
     "WebhookEvent",
     "WebhookSecret",
+    "agent_of_endpoint",
+    "endpoint_of_agent",
 ]

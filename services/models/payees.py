@@ -1,5 +1,6 @@
 """Payees."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q, Value
 from django.db.models.functions import Concat
@@ -7,6 +8,7 @@ from django.db.models.functions import Concat
 from chains.addresses import is_on_curve
 from chains.catalogue import Vm, find_chain
 from foundation.kernel.assets import Asset
+from policy.tags import LONGEST_TAG, MOST_TAGS
 
 
 class ServiceStatus(models.TextChoices):
@@ -14,9 +16,6 @@ class ServiceStatus(models.TextChoices):
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
-
-
-RECEIVES_EVENTS = Q(service__status=ServiceStatus.APPROVED, service__webhook_url__isnull=False)
 
 
 class Service(models.Model):
@@ -38,6 +37,11 @@ class Service(models.Model):
     decided_by = models.CharField(max_length=150, blank=True)
     decided_at = models.DateTimeField(null=True)
     waiting_since = models.DateTimeField(null=True, help_text="Since when it is pending, if it is.")
+    # Earlier releases, which run beside this one for a while, know of none.
+    tags = ArrayField(
+        models.CharField(max_length=LONGEST_TAG), default=list, db_default=[],
+        help_text="The groups that policies may allow, in their order.",
+    )  # fmt: skip
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
@@ -47,6 +51,7 @@ class Service(models.Model):
         constraints = (
             models.CheckConstraint(name="service_status_known", condition=Q(status__in=ServiceStatus.values)),
             models.CheckConstraint(name="service_asset_known", condition=Q(asset__in=list(Asset))),
+            models.CheckConstraint(name="service_tags_few", condition=Q(tags__len__lte=MOST_TAGS)),
             # An approval that survives a changed recipient is how money goes astray: the database refuses it.
             models.CheckConstraint(
                 name="service_approval_covers_recipient",
@@ -65,7 +70,7 @@ class Service(models.Model):
 
     @property
     def receives_events(self) -> bool:
-        """Tell whether events may go to its webhook URL now. Queries of related rows use `RECEIVES_EVENTS`."""
+        """Tell whether events may go to its webhook URL now. Queries of endpoints use `RECEIVES_EVENTS`."""
         return self.status == ServiceStatus.APPROVED and self.webhook_url is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Webhooks: the event, its delivery, the attempts at it, and the endpoint that receives it.
+"""Webhooks: the event, its delivery, and the attempts at it.
 
 An event is written in the transaction that made it true. The database gives it a delivery (`sql/deliveries.sql`), which
 workers claim, attempt and record.
@@ -11,6 +11,8 @@ from typing import Any, Self
 from django.db import models
 from django.db.models import Q
 
+from policy.models import Agent
+from services.models.endpoints import WebhookEndpoint
 from services.models.payees import Service
 
 
@@ -34,72 +36,40 @@ class Outcome(models.TextChoices):
 
 
 class WebhookEvent(models.Model):
-    """An event that a payee receives, written in the transaction that made it true."""
+    """An event that a payee receives, or an agent's owner, written in the transaction that made it true."""
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
-    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False)
+    service = models.ForeignKey(Service, on_delete=models.PROTECT, db_index=False, null=True)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, null=True)
     type = models.CharField(max_length=32)
     payload = models.TextField(help_text="The body to deliver: JSON.")
     created_at = models.DateTimeField()
 
     class Meta:
         ordering = ("id",)
+        constraints = (
+            models.CheckConstraint(
+                name="webhook_event_has_one_receiver",
+                condition=Q(service__isnull=False, agent=None) | Q(service=None, agent__isnull=False),
+            ),
+        )
 
     def __str__(self) -> str:
         return self.id
 
     @classmethod
     def of(cls, body: dict[str, Any], service: Service, at: datetime) -> Self:
-        """Make the row of an event from its body; it is not saved."""
-        payload = json.dumps(body, ensure_ascii=False)
-        return cls(id=body["id"], service=service, type=body["type"], payload=payload, created_at=at)
+        """Make the row of an event of a payee from its body; it is not saved."""
+        return cls(service=service, **_content(body), created_at=at)
+
+    @classmethod
+    def of_agent(cls, body: dict[str, Any], agent_id: str, at: datetime) -> Self:
+        """Make the row of an event of an agent's owner from its body; it is not saved."""
+        return cls(agent_id=agent_id, **_content(body), created_at=at)
 
 
-class WebhookEndpoint(models.Model):
-    """The receiver at a service's `webhook_url`, and how it behaves."""
-
-    service = models.OneToOneField(Service, primary_key=True, on_delete=models.PROTECT, related_name="endpoint")
-    disabled_at = models.DateTimeField(null=True)
-    disabled_reason = models.CharField(max_length=200, blank=True, default="")
-    failing_since = models.DateTimeField(null=True, help_text="The first failure after the last success.")
-    succeeded_at = models.DateTimeField(null=True, help_text="A recent success; not necessarily the last.")
-    held_until = models.DateTimeField(null=True, help_text="Left alone until then, as its Retry-After asked.")
-    served_at = models.DateTimeField(null=True, help_text="When deliveries to it were last claimed.")
-    secret_rotated_at = models.DateTimeField(null=True)
-    # The default is the database's, too: its trigger makes endpoints that do not name this column.
-    secret_rotated_reason = models.CharField(max_length=600, blank=True, default="", db_default="")
-
-    class Meta:
-        constraints = (
-            models.CheckConstraint(
-                name="webhook_endpoint_disabled_for_a_reason",
-                condition=Q(disabled_at=None, disabled_reason="")
-                | (Q(disabled_at__isnull=False) & ~Q(disabled_reason="")),
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.service_id
-
-
-class WebhookSecret(models.Model):
-    """A secret that deliveries to a service are signed with, encrypted. The one that does not expire is current."""
-
-    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="secrets")
-    ciphertext = models.BinaryField(help_text="See services/webhooks/signing_secrets.py.")
-    created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ("-id",)
-        constraints = (
-            models.UniqueConstraint(
-                name="webhook_secret_one_current", fields=("endpoint",), condition=Q(expires_at=None)
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"Secret {self.pk} of {self.endpoint_id}"
+def _content(body: dict[str, Any]) -> dict[str, Any]:
+    return {"id": body["id"], "type": body["type"], "payload": json.dumps(body, ensure_ascii=False)}
 
 
 class WebhookDelivery(models.Model):

@@ -15,6 +15,7 @@ from services.operations.deciding import (
     reopen_service,
 )
 from services.operations.registering import UNCHANGED, Registration, register_service
+from services.operations.tagging import set_tags
 
 __all__ = [
     "UNCHANGED",
@@ -27,4 +28,5 @@ __all__ = [
     "register_service",
     "reject_service",
     "reopen_service",
+    "set_tags",
 ]

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import QuerySet
 
-from foundation.database import SERVICE_LOCK, lock_name
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from services.history import keep_decision
 from services.models import Service, ServiceStatus
+from services.operations.registered import check_number, find_service, lock_service
 from services.vetting import check_payable, check_with_chain
 from staff.audit import record
 
@@ -58,7 +57,7 @@ def check_approval(service_id: str, *, registration: int) -> None:
     Raises:
         OperationRefused: as of `approve_service`.
     """
-    asked = _existing(Service.objects.all(), service_id)
+    asked = find_service(Service.objects.all(), service_id)
     _check_approvable(asked, _Decision("approved", ServiceStatus.APPROVED, "", ""), registration, allow_off_curve=False)
     check_with_chain(asked)
 
@@ -122,7 +121,7 @@ def reopen_service(service_id: str, *, by: str, reason: str, registration: int |
 
 
 def _approve(service_id: str, decision: _Decision, registration: int | None, *, allow_off_curve: bool) -> Service:
-    asked = _existing(Service.objects.all(), service_id)
+    asked = find_service(Service.objects.all(), service_id)
     _check_approvable(asked, decision, registration, allow_off_curve=allow_off_curve)
     check_with_chain(asked)
     return _approve_checked(service_id, decision, asked.registration, allow_off_curve=allow_off_curve)
@@ -130,7 +129,7 @@ def _approve(service_id: str, decision: _Decision, registration: int | None, *, 
 
 def _approve_checked(service_id: str, decision: _Decision, registration: int, *, allow_off_curve: bool) -> Service:
     with transaction.atomic():
-        service = _locked(service_id)
+        service = lock_service(service_id)
         _check_approvable(service, decision, registration, allow_off_curve=allow_off_curve)
         service.approved_recipient = service.canonical_recipient
         _decide(service, decision)
@@ -139,8 +138,8 @@ def _approve_checked(service_id: str, decision: _Decision, registration: int, *,
 
 def _leave(service_id: str, expected: ServiceStatus, decision: _Decision, registration: int | None) -> Service:
     with transaction.atomic():
-        service = _locked(service_id)
-        _check_number(service, registration)
+        service = lock_service(service_id)
+        check_number(service, registration)
         if service.status != expected:
             raise OperationRefused(f"{service.id} is {service.status}, not {expected}.")
         _decide(service, decision)
@@ -173,26 +172,9 @@ def _decide(service: Service, decision: _Decision) -> None:
 def _check_approvable(
     service: Service, decision: _Decision, registration: int | None, *, allow_off_curve: bool
 ) -> None:
-    _check_number(service, registration)
+    check_number(service, registration)
     if decision.step == "enabled" and service.status != ServiceStatus.DISABLED:
         raise OperationRefused(f"{service.id} is {service.status}, not disabled.")
     if service.status not in (ServiceStatus.PENDING_APPROVAL, ServiceStatus.DISABLED):
         raise OperationRefused(f"{service.id} is {service.status}; only a pending or disabled payee can be approved.")
     check_payable(service, allow_off_curve=allow_off_curve)
-
-
-def _check_number(service: Service, registration: int | None) -> None:
-    if registration is not None and service.registration != registration:
-        raise OperationRefused(f"{service.id} was changed after it was shown. Look at it again.")
-
-
-def _locked(service_id: str) -> Service:
-    lock_name(SERVICE_LOCK, service_id)
-    return _existing(Service.objects.select_for_update(no_key=True), service_id)
-
-
-def _existing(services: QuerySet[Service], service_id: str) -> Service:
-    service = services.filter(pk=service_id).first()
-    if service is None:
-        raise OperationRefused(f"There is no service {service_id}.")
-    return service

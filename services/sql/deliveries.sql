@@ -10,4 +10,4 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE TRIGGER deliver AFTER INSERT ON services_webhookevent
-    FOR EACH ROW EXECUTE FUNCTION services_deliver_event();
+    FOR EACH ROW WHEN (NEW.service_id IS NOT NULL) EXECUTE FUNCTION services_deliver_event();

@@ -1,4 +1,4 @@
-"""A line in the log for each attempt to tell a payee, so that a payment can be followed without traces."""
+"""A line in the log for each attempt to tell a payee or an owner, so that a payment can be followed without traces."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ def log_attempt(result: Result, number: int) -> None:
     members = {
         "paymentId": told.get("paymentId"),  # None: a test, sent by hand
         "agentId": told.get("agentId"),
-        "service": result.delivery.service_id,
+        "service": result.delivery.service or told.get("service"),
         "tx": told.get("tx"),
         "state": told.get("status"),
         "eventId": result.delivery.event_id,

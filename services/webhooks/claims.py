@@ -85,7 +85,7 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     claim = uuid4()
     with brief_transaction():
         endpoints = {endpoint.pk: endpoint for endpoint in _lock_endpoints(limit, now)}
-        urls = _read_urls(endpoints)
+        urls = _read_urls(endpoints.values())
         rows = _claim(claim, [endpoints[pk] for pk in endpoints if pk in urls], limit, now)
         _record_lapsed(rows, urls)
         # Only of those that get something now: to read and decrypt the others' took a fifth of a worker's time.
@@ -96,7 +96,7 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
     return [
         ClaimedDelivery(
             event_id=event_id,
-            service_id=endpoint_id,
+            endpoint_id=endpoint_id,
             url=urls[endpoint_id],
             body=payloads[event_id].encode(),
             claim=claim,
@@ -108,7 +108,7 @@ def claim_deliveries(limit: int, now: datetime) -> list[ClaimedDelivery]:
 
 
 def may_receive_now(now: datetime) -> Q:
-    """Select the endpoints that may receive events now: enabled, of an approved service, and past their Retry-After."""
+    """Select the endpoints that may receive events now: enabled, past their Retry-After; see RECEIVES_EVENTS."""
     return RECEIVES_EVENTS & Q(disabled_at=None) & ~Q(held_until__gt=now)
 
 
@@ -128,13 +128,12 @@ def _lock_endpoints(limit: int, now: datetime) -> QuerySet[WebhookEndpoint]:
     )
 
 
-def _read_urls(endpoints: Iterable[str]) -> dict[str, str]:
-    """Read where the events of these endpoints go, by id; one that receives none any more has no URL.
-
-    After the locks were taken: a join would show what was before.
-    """
-    receiving = Service.objects.filter(pk__in=endpoints, status=ServiceStatus.APPROVED, webhook_url__isnull=False)
-    return {pk: str(url) for pk, url in receiving.values_list("pk", "webhook_url")}
+def _read_urls(endpoints: Iterable[WebhookEndpoint]) -> dict[str, str]:
+    """Tell where events of these go; who receives none has no URL. Services are read now: a join shows what was."""
+    urls = {one.pk: one.url for one in endpoints if one.url is not None}
+    services = [one.pk for one in endpoints if one.agent_id is None]
+    receiving = Service.objects.filter(pk__in=services, status=ServiceStatus.APPROVED, webhook_url__isnull=False)
+    return urls | {pk: str(url) for pk, url in receiving.values_list("pk", "webhook_url")}
 
 
 def _read_secrets(endpoints: list[WebhookEndpoint], now: datetime) -> dict[str, tuple[bytes, ...]]:

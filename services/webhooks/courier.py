@@ -106,9 +106,10 @@ class _Shift:
 
     async def _attempt(self, delivery: ClaimedDelivery) -> Result:
         started_at = utc_now()
-        note(service=delivery.service_id)  # the task's own
+        note(service=delivery.service, agentId=delivery.agent_id)  # the task's own
+        signers = self._courier.signers if delivery.agent_id is None else ()
         try:
-            return await send(self._session, delivery, self._courier.signers, self._courier.timeout_s)
+            return await send(self._session, delivery, signers, self._courier.timeout_s)
         except Exception as error:
             # A bug that this event met: the others go on, and this one gets its next attempts.
             log.exception("An attempt at %s ended unexpectedly.", delivery.event_id)

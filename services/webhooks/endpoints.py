@@ -1,4 +1,4 @@
-"""The endpoint of a service: made and moved by registering a webhook URL, enabled by finance staff.
+"""The endpoint of a service, made and moved by registering a webhook URL, or of an agent; enabled by finance staff.
 
 Endpoints are locked before their deliveries, here and everywhere.
 """
@@ -30,15 +30,18 @@ def update_endpoint(service: Service, earlier_url: str | None, now: datetime) ->
     Ports are not compared: the certificate, by which a receiver is known, names the host.
     """
     if service.webhook_url is not None:
-        WebhookEndpoint.objects.get_or_create(service=service)
-    endpoint = find_locked(service.id)
-    if endpoint is None:
-        return
-    earlier, host = host_of(earlier_url), host_of(service.webhook_url)
+        WebhookEndpoint.objects.get_or_create(id=service.pk)
+    if (endpoint := find_locked(service.id)) is not None:
+        move_endpoint(endpoint, earlier_url, service.webhook_url, now)
+
+
+def move_endpoint(endpoint: WebhookEndpoint, earlier_url: str | None, url: str | None, now: datetime) -> None:
+    """Let what `update_endpoint` says follow from another URL of an endpoint, whose row the caller holds."""
+    earlier, host = host_of(earlier_url), host_of(url)
     if host != earlier:
         why = f"The webhook URL's host was {earlier or 'none'}, and is {host or 'none'} now."
         forget_secrets(endpoint, why, now)
-    if service.webhook_url is not None and (service.webhook_url != earlier_url or endpoint.disabled_at is not None):
+    if url is not None and (url != earlier_url or endpoint.disabled_at is not None):
         _reopen(endpoint, now)
 
 
@@ -47,44 +50,44 @@ def hold_endpoint(service_id: str) -> None:
     WebhookEndpoint.objects.select_for_update(no_key=True).filter(pk=service_id).first()
 
 
-def enable_endpoint(service_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
+def enable_endpoint(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
     """Enable a disabled endpoint: its waiting deliveries are due now.
 
     Raises:
         OperationRefused: there is none, or it is enabled.
     """
     with brief_transaction():
-        endpoint = lock_endpoint(service_id)
+        endpoint = lock_endpoint(endpoint_id)
         if endpoint.disabled_at is None:
-            raise OperationRefused(f"The endpoint of {service_id} is enabled.")
+            raise OperationRefused(f"The endpoint of {endpoint_id} is enabled.")
         before = {"disabledAt": endpoint.disabled_at, "disabledReason": endpoint.disabled_reason}
         _reopen(endpoint, utc_now())
-        record_endpoint("enabled", service_id, by=by, reason=reason, before=before)
+        record_endpoint("enabled", endpoint_id, by=by, reason=reason, before=before)
     return endpoint
 
 
-def record_endpoint(what: str, service_id: str, **how: Any) -> None:
-    """Record what was done to the endpoint of a service, as `staff.audit.record` does."""
-    record(f"webhook.{what}", subject_type="webhook", subject=service_id, **how)
+def record_endpoint(what: str, endpoint_id: str, **how: Any) -> None:
+    """Record what was done to an endpoint, as `staff.audit.record` does."""
+    record(f"webhook.{what}", subject_type="webhook", subject=endpoint_id, **how)
 
 
-def lock_endpoint(service_id: str) -> WebhookEndpoint:
-    """Lock and return the endpoint of a service.
+def lock_endpoint(endpoint_id: str) -> WebhookEndpoint:
+    """Lock and return an endpoint.
 
     Raises:
-        OperationRefused: it has none.
+        OperationRefused: there is none.
     """
-    endpoint = find_locked(service_id)
+    endpoint = find_locked(endpoint_id)
     if endpoint is None:
-        raise OperationRefused(f"{service_id} has no webhook endpoint.")
+        raise OperationRefused(f"{endpoint_id} has no webhook endpoint.")
     return endpoint
 
 
-def find_locked(service_id: str) -> WebhookEndpoint | None:
-    """Lock and return the endpoint of a service; None: it has none."""
+def find_locked(endpoint_id: str) -> WebhookEndpoint | None:
+    """Lock and return an endpoint; None: there is none."""
     # The service is read after the lock was taken: a join would show it as it was before the wait.
     rows = WebhookEndpoint.objects.select_for_update(no_key=True).prefetch_related("service")
-    return rows.filter(pk=service_id).first()
+    return rows.filter(pk=endpoint_id).first()
 
 
 def _reopen(endpoint: WebhookEndpoint, now: datetime) -> None:

@@ -11,7 +11,6 @@ from django.db.models import Q
 
 from foundation.database import brief_transaction
 from foundation.kernel.errors import OperationRefused
-from foundation.kernel.ids import new_id
 from foundation.kernel.times import format_instant, utc_now
 from services.models import (
     DeliveryState,
@@ -23,9 +22,9 @@ from services.models import (
 )
 from services.webhooks.endpoints import lock_endpoint, record_endpoint
 from services.webhooks.signing_secrets import SecretUnreadable, as_text, reseal, rotate, secrets_in_force
+from services.webhooks.trial_events import TEST_EVENT, make_test_event
 from staff.audit import record
 
-TEST_EVENT = "webhook.test"
 # A replay holds the endpoint's lock while it is written.
 MOST_REPLAYED = 10_000
 
@@ -56,82 +55,69 @@ def send_again(event_id: str, *, by: str, reason: str = "") -> WebhookDelivery:
     return delivery
 
 
-def replay_since(service_id: str, since: datetime, *, by: str, reason: str = "") -> int:
-    """Send every event of a service again that was made at `since` or later, but for tests; returns how many.
+def replay_since(endpoint_id: str, since: datetime, *, by: str, reason: str = "") -> int:
+    """Send every event of an endpoint again that was made at `since` or later, but for tests; returns how many.
 
     Raises:
         OperationRefused: its endpoint receives no events now, or there are none to send, or too many.
     """
     with brief_transaction():
-        _lock_receptive(service_id)
-        count = count_since(service_id, since)
+        _lock_receptive(endpoint_id)
+        count = count_since(endpoint_id, since)
         if not count:
-            raise OperationRefused(f"{service_id} has no events since {format_instant(since)}.")
+            raise OperationRefused(f"{endpoint_id} has no events since {format_instant(since)}.")
         if count > MOST_REPLAYED:
             raise OperationRefused(f"That is {count} events; at most {MOST_REPLAYED} go at once. Name a later moment.")
-        _begin_anew(_made_since(service_id, since))
-        record_endpoint("replayed", service_id, by=by, reason=reason, after={"since": since, "events": count})
+        _begin_anew(_made_since(endpoint_id, since))
+        record_endpoint("replayed", endpoint_id, by=by, reason=reason, after={"since": since, "events": count})
     return count
 
 
-def count_since(service_id: str, since: datetime) -> int:
+def count_since(endpoint_id: str, since: datetime) -> int:
     """Count the events that `replay_since` would send now."""
-    return WebhookDelivery.objects.filter(_made_since(service_id, since)).count()
+    return WebhookDelivery.objects.filter(_made_since(endpoint_id, since)).count()
 
 
-def send_test_event(service_id: str, *, by: str, reason: str = "") -> WebhookEvent:
-    """Write a test event, about no payment, to see whether it is delivered. It has the members of the others.
+def send_test_event(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEvent:
+    """Write a test event, about no payment, to see whether it is delivered.
 
     Raises:
         OperationRefused: its endpoint receives no events now.
     """
-    now = utc_now()
     with brief_transaction():
-        service = _lock_receptive(service_id).service
-        event_id = new_id("evt", now)
-        absent = dict.fromkeys(("paymentId", "logId", "agentId", "amount", "status", "tx", "metadata"))
-        data = absent | {
-            "service": service.id,
-            "asset": service.asset,
-            "recipient": service.canonical_recipient,
-            "reason": "A test, sent by hand.",
-            "createdAt": format_instant(now),
-            "escrowId": None,
-        }
-        body = {"id": event_id, "type": TEST_EVENT, "timestamp": format_instant(now), "data": data}
-        event = WebhookEvent.of(body, service, now)
+        event = make_test_event(_lock_receptive(endpoint_id), utc_now())
         event.save(force_insert=True)
-        record_endpoint("tested", service_id, by=by, reason=reason, after={"event": event.id})
+        record_endpoint("tested", endpoint_id, by=by, reason=reason, after={"event": event.id})
     return event
 
 
-def reveal_secrets(service_id: str, *, by: str, reason: str = "") -> dict[str, datetime | None]:
-    """Return the secrets that sign deliveries to a service now, and until when: the current one first, without end.
+def reveal_secrets(endpoint_id: str, *, by: str, reason: str = "") -> dict[str, datetime | None]:
+    """Return the secrets that sign deliveries to an endpoint now, and until when: the current one first, without end.
 
     Call it in the transaction whose commit comes before they are shown: nothing is shown that was not recorded.
 
     Raises:
-        OperationRefused: it has no endpoint, or they cannot be read with the keys in the environment.
+        OperationRefused: there is no endpoint, or they cannot be read with the keys in the environment.
     """
     with brief_transaction():
-        endpoint = lock_endpoint(service_id)
-        record_endpoint("secret_shown", service_id, by=by, reason=reason)
+        endpoint = lock_endpoint(endpoint_id)
+        record_endpoint("secret_shown", endpoint_id, by=by, reason=reason)
         try:
             return {as_text(secret): ends_at for secret, ends_at in secrets_in_force(endpoint, utc_now()).items()}
         except SecretUnreadable as error:
             raise OperationRefused(str(error)) from error
 
 
-def rotate_secret(service_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
+def rotate_secret(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEndpoint:
     """Make a new secret. For 24 hours deliveries are signed with the previous one, too.
 
     Raises:
-        OperationRefused: it has no endpoint.
+        OperationRefused: there is no endpoint.
     """
     with brief_transaction():
-        endpoint = lock_endpoint(service_id)
+        endpoint = lock_endpoint(endpoint_id)
         rotate(endpoint, utc_now())
-        record_endpoint("secret_rotated", service_id, by=by, reason=reason)
+        record_endpoint("secret_rotated", endpoint_id, by=by, reason=reason)
     return endpoint
 
 
@@ -152,21 +138,21 @@ def reseal_secrets(*, by: str, reason: str = "") -> int:
     return count
 
 
-def _lock_receptive(service_id: str) -> WebhookEndpoint:
+def _lock_receptive(endpoint_id: str) -> WebhookEndpoint:
     """Lock an endpoint that may receive events now. What staff send does not wait for a `Retry-After`."""
-    endpoint = lock_endpoint(service_id)
-    if endpoint.service.status != ServiceStatus.APPROVED:
-        raise OperationRefused(f"{service_id} is {endpoint.service.status}: only an approved service receives events.")
-    if endpoint.service.webhook_url is None:
-        raise OperationRefused(f"{service_id} has no webhook URL.")
+    endpoint = lock_endpoint(endpoint_id)
+    if endpoint.agent_id is None and endpoint.service.status != ServiceStatus.APPROVED:
+        raise OperationRefused(f"{endpoint_id} is {endpoint.service.status}: only an approved service receives events.")
+    if endpoint.its_url is None:
+        raise OperationRefused(f"{endpoint_id} has no webhook URL.")
     if endpoint.disabled_at is not None:
-        raise OperationRefused(f"The endpoint of {service_id} is disabled: enable it first.")
-    WebhookEndpoint.objects.filter(pk=service_id).update(held_until=None)
+        raise OperationRefused(f"The endpoint of {endpoint_id} is disabled: enable it first.")
+    WebhookEndpoint.objects.filter(pk=endpoint_id).update(held_until=None)
     return endpoint
 
 
-def _made_since(service_id: str, since: datetime) -> Q:
-    return Q(endpoint_id=service_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT)
+def _made_since(endpoint_id: str, since: datetime) -> Q:
+    return Q(endpoint_id=endpoint_id, event__created_at__gte=since) & ~Q(event__type=TEST_EVENT)
 
 
 def _begin_anew(which: Q) -> None:

@@ -17,7 +17,7 @@ OVERDUE_AFTER = timedelta(minutes=2)
 class EndpointState(StrEnum):
     """The state of an endpoint; the first that applies."""
 
-    UNSERVED = "unserved"  # its service is not approved, or has no webhook URL any more
+    UNSERVED = "unserved"  # its service is not approved, or there is no webhook URL any more
     DISABLED = "disabled"
     FAILING = "failing"  # nothing but failures since its last success
     WORKING = "working"
@@ -28,7 +28,7 @@ class EndpointState(StrEnum):
 class EndpointStatus:
     """An endpoint as it is now, with numbers of deliveries; `oldest_waiting_at` is when that event was made."""
 
-    service_id: str
+    endpoint_id: str
     url: str | None
     state: EndpointState
     reason: str
@@ -50,7 +50,7 @@ class Totals:
 
 def state_of(endpoint: WebhookEndpoint) -> EndpointState:
     """Name the state of an endpoint that was read with its service."""
-    if not endpoint.service.receives_events:
+    if not endpoint.receives_events:
         return EndpointState.UNSERVED
     if endpoint.disabled_at is not None:
         return EndpointState.DISABLED
@@ -107,8 +107,8 @@ def read_statuses() -> list[EndpointStatus]:
     order = list(EndpointState)
     statuses = [
         EndpointStatus(
-            service_id=endpoint.pk,
-            url=endpoint.service.webhook_url,
+            endpoint_id=endpoint.pk,
+            url=endpoint.its_url,
             state=state_of(endpoint),
             reason=endpoint.disabled_reason,
             waiting=endpoint.waiting,  # type: ignore[attr-defined] # annotated
@@ -118,7 +118,7 @@ def read_statuses() -> list[EndpointStatus]:
         for endpoint in with_numbers(WebhookEndpoint.objects.select_related("service"))
     ]
     ranks = {EndpointState.DISABLED: 0, EndpointState.FAILING: 1}
-    return sorted(statuses, key=lambda one: (ranks.get(one.state, 2), order.index(one.state), one.service_id))
+    return sorted(statuses, key=lambda one: (ranks.get(one.state, 2), order.index(one.state), one.endpoint_id))
 
 
 def read_totals(now: datetime) -> Totals:

@@ -35,14 +35,14 @@ def record_results(results: Sequence[Result], now: datetime, chance: Callable[[]
     again, or the payee registered another URL.
     """
     with brief_transaction():
-        endpoints = _lock_endpoints({result.delivery.service_id for result in results})
+        endpoints = _lock_endpoints({result.delivery.endpoint_id for result in results})
         deliveries = _lock_deliveries([result.delivery.event_id for result in results])
         WebhookAttempt.objects.bulk_create(_log_row(result) for result in results)
         before = {pk: _judgement(endpoint) for pk, endpoint in endpoints.items()}
         attempts = {pk: delivery.attempts + 1 for pk, delivery in deliveries.items()}
         delivered, retried = [], []
         for result in results:
-            endpoint, delivery = endpoints[result.delivery.service_id], deliveries[result.delivery.event_id]
+            endpoint, delivery = endpoints[result.delivery.endpoint_id], deliveries[result.delivery.event_id]
             if delivery.claim != result.delivery.claim:
                 continue
             _judge(endpoint, result, now)
@@ -81,7 +81,7 @@ def _lock_deliveries(pks: Sequence[str]) -> dict[str, WebhookDelivery]:
 def _log_row(result: Result) -> WebhookAttempt:
     return WebhookAttempt(
         delivery_id=result.delivery.event_id,
-        endpoint_id=result.delivery.service_id,
+        endpoint_id=result.delivery.endpoint_id,
         started_at=result.started_at,
         duration_ms=result.duration_ms,
         url=result.delivery.url,

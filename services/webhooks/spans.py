@@ -21,7 +21,7 @@ def tell_attempts(results: Sequence[Result]) -> None:
                 began + result.duration_ms * 1_000_000,
                 is_error=result.outcome != Outcome.DELIVERED,
                 event_id=result.delivery.event_id,
-                service=result.delivery.service_id,
+                service=result.delivery.endpoint_id,
                 outcome=str(result.outcome),
                 status=result.status,
             )

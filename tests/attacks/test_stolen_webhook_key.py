@@ -89,7 +89,7 @@ def test_for_a_day_both_keys_sign_and_who_knows_either_verifies(db: None, settin
     def fits(key: Ed25519PrivateKey) -> bool:
         keys = {"keys": [receipt_jwk(key.public_key().public_bytes_raw())]}
         try:
-            verify_webhook(headers, body, service=event.service_id, keys=keys)
+            verify_webhook(headers, body, service=str(event.service_id), keys=keys)
         except WebhookInvalid:
             return False
         return True

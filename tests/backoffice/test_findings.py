@@ -156,6 +156,7 @@ PLANTED: dict[str, Callable[[Any, Any], object]] = {
     "deposits": lambda *_: _set_a_deposit_aside(),
     "unsettled": lambda *_: decide(make_agent(), make_service(), "2.5", at=utc_now() - timedelta(minutes=16)),
     "failed": lambda *_: fail(Payment.objects.get(entry=decide(make_agent(), make_service())), reason="A test"),
+    "holds": lambda *_: decide(make_agent(approval_above=Decimal(5)), make_service(), "6"),
     "payees": lambda *_: _register_anew(),
     "approvals": lambda *_: make_service(approved=False),
     "webhooks overdue": lambda *_: make_delivery(make_endpoint(), next_attempt_at=utc_now() - timedelta(minutes=5)),

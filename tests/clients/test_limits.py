@@ -22,8 +22,10 @@ ALL: dict[str, Any] = {
     "hourly_limit": MANY, "monthly_limit": MANY, "total_limit": MANY, "payments_per_hour": 9, "payments_per_day": 9,
     "payee_max_per_payment": MANY, "payee_daily_limit": Decimal(5), "payee_weekly_limit": MANY,
     "payee_limits": {"shop": PayeeException({"payment": None, "week": Decimal("7.5")})},
+    "allowed_tags": ("compute", "data"),
     "allowed_hours": parse_hours("daily 00:00-24:00 UTC"), "allowed_from": BEGAN, "allowed_until": ENDS,
     "new_payee_wait_hours": 1, "new_payee_payments": 2, "new_payee_max_per_payment": MANY,
+    "approval_above": MANY, "approval_above_day": MANY, "approval_for_first": True, "approval_hours": 3,
 }  # fmt: skip
 
 
@@ -74,6 +76,9 @@ def test_a_budget_and_a_key_have_the_optional_limits_of_the_agent(servers, open_
         {"payeeLimits": {"shop": "5.00"}},
         {"payeeLimits": {"shop": {"day": 5}}},
         {"allowedUntil": "tomorrow"},
+        {"approvalForFirst": "yes"},
+        {"allowedTags": "data"},
+        {"allowedTags": [7]},
     ],
 )
 def test_an_optional_limit_of_another_form_is_not_guessed_at(members):

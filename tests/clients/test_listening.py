@@ -226,7 +226,10 @@ def test_keys_that_cannot_be_read_are_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "missing"),
-    [(("--service", SHOP), "give a secret in WEBHOOK_SECRET"), (("--keys", "keys.json"), "required: --service")],
+    [
+        (("--service", SHOP), "give a secret in WEBHOOK_SECRET"),
+        (("--keys", "keys.json"), "one of the arguments --service --agent is required"),
+    ],
 )
 def test_what_it_cannot_verify_without_is_asked_for(arguments, missing):
     status, said = refused("--port", "0", *arguments)

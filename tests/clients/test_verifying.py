@@ -163,6 +163,30 @@ def test_what_a_payee_is_really_sent_verifies_for_this_payee_alone(db):
         verify_webhook(headers, event.payload.encode(), service=make_service().id, **means)
 
 
+@pytest.mark.parametrize("by", [{}, {"service": "shop", "agent": "agent-research"}])
+def test_one_receives_either_for_a_service_or_for_an_agent(by):
+    with pytest.raises(ValueError, match="your service, or your agent"):
+        verify_webhook(*signed(), **{**EITHER, **by})
+
+
+@pytest.mark.parametrize("kind", ["approval.requested", "approval.approved", "approval.declined", "approval.expired"])
+def test_what_an_owner_is_told_verifies_for_this_agent_alone_and_for_no_payee(kind):
+    told = signed(event={**EVENT, "type": kind, "data": {**EVENT["data"], "agentId": "agent-research"}})
+
+    event = verify_webhook(*told, agent="agent-research", **EITHER)
+
+    assert (event.type, event.agent_id, event.service) == (kind, "agent-research", "shop")
+    with pytest.raises(errors.WebhookInvalid, match="another agent"):
+        verify_webhook(*told, agent="agent-other", **EITHER)
+    with pytest.raises(errors.WebhookInvalid, match="another service"):
+        verify_webhook(*told, service="shop", **EITHER)
+
+
+def test_what_a_payee_is_told_is_for_no_owner():
+    with pytest.raises(errors.WebhookInvalid, match="another agent"):
+        verify_webhook(*signed(), agent=EVENT["data"].get("agentId", "agent"), **EITHER)
+
+
 # --- Proofs
 CLAIMS: dict[str, Any] = {
     "iss": "allowance", "aud": "shop", "sub": "pay_1", "iat": int(time.time()), "logId": "log_1", "agentId": "agent",

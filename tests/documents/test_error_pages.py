@@ -8,11 +8,13 @@ import pytest
 from foundation.api.errors import STATUS
 from foundation.api.openapi_views import document
 from foundation.kernel.errors import InvalidRequest
+from policy.holding_rules import PERSON_RULE
 from policy.rules import RULES, SIGNER_RULE
 from tests.documents.pages import ROOT, blocks_of, links_of, text_of
 
 CODES = {error.code: error for error in STATUS}
 FOLDER = "docs/integrate/errors"
+REFUSING = [rule for rule in (*RULES, PERSON_RULE, SIGNER_RULE) if not rule.holds]
 # The headings of a page, in their order; what belongs to some codes alone follows.
 HEADINGS = ["What your program does", "What a person does"]
 
@@ -30,7 +32,7 @@ def examples_in_the_document():
 
 
 def rules_of(error):
-    return [rule.name for rule in (*RULES, SIGNER_RULE) if rule.refuses_with is error]
+    return [rule.name for rule in REFUSING if rule.refuses_with is error]
 
 
 def test_every_code_has_a_page_and_there_is_no_other():
@@ -71,7 +73,7 @@ def test_a_page_says_what_a_program_and_a_person_do(code):
 @pytest.mark.parametrize("code", CODES)
 def test_a_page_names_the_rules_that_refuse_with_its_code_and_no_other(code):
     rows = re.findall(r"^\| `(\w+)` \|", text_of(page_of(code)), re.MULTILINE)
-    names = {rule.name for rule in (*RULES, SIGNER_RULE)}
+    names = {rule.name for rule in REFUSING}
 
     assert [name for name in rows if name in names] == rules_of(CODES[code])
 

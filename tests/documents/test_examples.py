@@ -110,7 +110,17 @@ def test_a_payment_that_a_page_shows_is_approved_and_answered_as_shown(anonymous
     response = _send(anonymous, request_, agentId=make_agent().id, service=make_service().id)
 
     assert response.status_code == 201, response.content
-    assert _members_shown(request_.block.page, "policyRevision") == [set(response.json())]
+    shown = _members_shown(request_.block.page, "policyRevision")
+    assert [one for one in shown if "approvalExpiresAt" not in one] == [set(response.json())]
+
+
+def test_a_payment_that_a_person_has_to_approve_is_answered_as_a_page_shows(api):
+    agent, service = make_agent(approval_above=Decimal(5)), make_service()
+
+    held = api.pay({"agentId": agent.id, "service": service.id, "amount": "6", "asset": "USDC", "reason": "A test"})
+
+    shown = _members_shown("docs/integrate/agents.md", "approvalExpiresAt")
+    assert (held.status_code, shown) == (202, [set(held.json())])
 
 
 @pytest.mark.parametrize("request_", _of(EVALUATION), ids=str)

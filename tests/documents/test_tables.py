@@ -4,6 +4,7 @@ import re
 
 from foundation.api.errors import STATUS
 from foundation.kernel.errors import ContractError
+from policy.holding_rules import PERSON_RULE
 from policy.rules import RULES, SIGNER_RULE
 from tests.documents.pages import text_of
 
@@ -22,7 +23,8 @@ def test_the_page_of_errors_has_every_rule_in_the_order_of_evaluation_with_what_
     told = [(row.split("|")[1].strip(), row.split("|")[3].strip()) for row in table.splitlines()[2:]]
 
     assert told == [
-        (f"`{rule.name}`", f"{STATUS[rule.refuses_with]} `{rule.refuses_with.code}`") for rule in (*RULES, SIGNER_RULE)
+        (f"`{rule.name}`", "202" if rule.holds else f"{STATUS[rule.refuses_with]} `{rule.refuses_with.code}`")
+        for rule in (*RULES, PERSON_RULE, SIGNER_RULE)
     ]
 
 

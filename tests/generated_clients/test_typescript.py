@@ -3,14 +3,9 @@
 import json
 import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from chains.contracts.node_packages import run_script
-from foundation.api.errors import STATUS, envelope, headers
 from foundation.kernel.errors import (
     AgentNotFound,
     IdempotencyConflict,
@@ -19,33 +14,16 @@ from foundation.kernel.errors import (
     PolicySignerUnavailable,
     RateLimited,
 )
-from payments.api.examples import REQUEST, approve, policy_refusals, settled_payment
-from payments.deciding.answers import answer
+from payments.api.examples import REQUEST, policy_refusals, settled_payment
 from payments.models import Payment
-from tests.documents.pages import blocks_of, pages
 from tests.fuzz.cast import settling
+from tests.generated_clients.api_answers import LOST, PAID, answer_of, refusal
+from tests.generated_clients.programs import CLIENT, run, say
 from tests.support.factories import make_agent, make_api_key, make_service
-from tests.support.fake_chain import PATIENCE_S
-from tests.support.javascript import install_or_skip, needs_node
-from workshop.localnet.folder import ROOT
+from tests.support.javascript import needs_node
 
 pytestmark = [needs_node, pytest.mark.long(60)]
 
-CLIENT = ROOT / "clients/typescript"
-LOST = None
-
-
-def answer_of(status, body, **headers):
-    return {"status": status, "headers": {"Content-Type": "application/json", **headers}, "body": body}
-
-
-def refusal(error, retry_after_s=None):
-    """Answer as the API does."""
-    waits = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-    return answer_of(STATUS[type(error)], envelope(error), **{**headers(error), **waits})
-
-
-PAID = answer_of(201, answer(approve()))
 # What redocly warns of, and we mean: rule and operation.
 MEANT = {
     # They take nothing from a client that could be refused.
@@ -53,37 +31,6 @@ MEANT = {
     ("operation-4xx-response", "/readyz"),
     ("operation-4xx-response", "/.well-known/allowance-keys.json"),
 }
-
-
-@pytest.fixture(scope="module")
-def tools():
-    """The folder of the npm packages."""
-    return install_or_skip(CLIENT) / "node_modules"
-
-
-@pytest.fixture
-def attempt(compiled):
-    """Call the client, which is given these answers in turn; return its result or error, and what it sent."""
-
-    def call(method, answers, **options):
-        question = {"method": method, "answers": answers, "request": REQUEST, **options}
-        return run_script(Path(__file__).parent / "attempts.mjs", compiled / "dist/index.js", question=question)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def compiled(tools, tmp_path_factory):
-    """A copy of the client, compiled, with its example and what the pages show."""
-    folder = tmp_path_factory.mktemp("typescript") / CLIENT.name
-    shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    (folder / "node_modules").symlink_to(tools)
-    written = [block for page in pages() for block in blocks_of(page) if '"allowance-client"' in block.text]
-    for number, block in enumerate(written):
-        (folder / f"examples/page{number}.ts").write_text(block.text)
-    for project in (".", "examples"):
-        run([tools / ".bin/tsc", "--project", project], cwd=folder)
-    return folder
 
 
 def test_redocly_finds_nothing_but_what_is_meant(tools, served):
@@ -148,7 +95,9 @@ def test_each_payment_has_a_new_key_of_its_own_unless_one_is_given(attempt):
 
 
 def test_a_refusal_by_policy_is_not_repeated_and_says_when_it_would_be_none(attempt):
-    tried = attempt("pay", [refusal(policy_refusals()[-2], retry_after_s=70)], key="order-8")
+    (too_much,) = (error for error in policy_refusals() if error.details["rule"] == "under_max_payment")
+
+    tried = attempt("pay", [refusal(too_much, retry_after_s=70)], key="order-8")
 
     assert tried["error"]["name"] == "PolicyRefused"
     assert tried["error"]["idempotencyKey"] == "order-8"
@@ -219,24 +168,3 @@ def place_of(problem):
     """Name the path or the component that a problem is about."""
     _, kind, name, *_ = problem["location"][0]["pointer"].split("/")
     return name.replace("~1", "/") if kind == "paths" else f"{kind}/{name}"
-
-
-def run(command, *, is_ok=True, cwd=None, env=None):
-    """Run a program; return what it wrote. `is_ok` None: it may fail."""
-    return say(command, is_ok=is_ok, cwd=cwd, env=env)[0]
-
-
-def say(command, *, is_ok=True, cwd=None, env=None):
-    """Run a program; return what it wrote to its output and to its error output."""
-    settings = {
-        **(env or os.environ),
-        "REDOCLY_TELEMETRY": "off",
-        "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true",
-        "NO_COLOR": "1",
-    }
-    done = subprocess.run(
-        command, cwd=cwd, env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=6 * PATIENCE_S,
-    )  # fmt: skip
-    assert is_ok is None or done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, done.stderr

@@ -273,7 +273,7 @@ def test_large_payments_are_counted_without_rounding(service):
     ("name", "file"),
     [
         ("ledger_budgets", "ledger/sql/budgets.sql"),
-        ("ledger_budgets_2", "ledger/sql/budgets.sql"),
+        ("ledger_budgets_3", "ledger/sql/budgets.sql"),
         ("payments_states_2", "payments/sql/payment_states.sql"),
     ],
 )

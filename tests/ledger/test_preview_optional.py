@@ -17,10 +17,10 @@ from foundation.kernel.ids import new_id
 from foundation.kernel.times import utc_now
 from ledger import spends_before
 from ledger.models import LogEntry
+from ledger.past_payees import read_payees
 from ledger.past_reads import read_history
 from ledger.preview import PERIOD, preview_limits
 from ledger.replay import replay
-from payments.admin.agents.policy_pages import _payees
 from policy.limits import Limits
 from policy.more_limits import MoreLimits
 from policy.more_limits import given as given_limits
@@ -159,7 +159,7 @@ def test_a_new_payee_waits_from_its_approval_as_the_page_reads_it(now):
     for service in (approved, disabled):
         decide(agent, service, at=now - 2 * DAY + HOUR)
     Service.objects.filter(pk=disabled.pk).update(status="disabled", approved_recipient="")
-    payees = _payees(Limits(MUCH, MUCH, MUCH, [approved.pk, disabled.pk]))
+    payees = read_payees(Limits(MUCH, MUCH, MUCH, [approved.pk, disabled.pk]))
 
     assert refused(agent, now, payees=payees, new_payee_wait_hours=2) == {"new_payee_waited": 1}
     assert refused(agent, now, payees=payees, new_payee_wait_hours=1) == {}

@@ -11,8 +11,8 @@ from policy.limit_texts import read_limits, write_limits
 from policy.limits import Limits
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, PARTS, MoreLimits
-from policy.operations import limits_of
 from policy.proposals import KIND, MAKE_AGENT, limits_asked, propose_agent, propose_policy
+from policy.revisions import limits_of
 from staff.kinds import make
 from staff.models import ChangeRequest
 from staff.second_person import confirm

@@ -13,7 +13,19 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.facts import EXAMPLE_FACTS, Counted, PayeeFacts
 from policy.hours import parse_hours
-from policy.limit_kinds import AMOUNT, COUNT, HOURS, PAYEES, SINCE, UNTIL, WAITED
+from policy.limit_kinds import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    HOURS,
+    HOURS_TO_ACT,
+    HOURS_WAITED,
+    PAYEES,
+    SINCE,
+    TAGS,
+    UNTIL,
+    WAITED,
+)
 from policy.limits import Limits, lets_more_pass
 from policy.more_limits import NO_MORE, PART_OF_FIELD, PARTS, MoreLimits, given, read_more, write_more
 from policy.payee_limits import PayeeLimits, lets_payees_more, parse_payee_limits
@@ -33,14 +45,20 @@ of_payee = st.dictionaries(
 payee_limits = st.dictionaries(st.sampled_from(["shop", "Other:1", "a.b"]), of_payee, min_size=1, max_size=3).map(
     lambda named: parse_payee_limits("\n".join(f"{payee}: {text}" for payee, text in named.items()), Asset.USDC)
 )
+EVERY_SET_OF_TAGS = [(), ("compute",), ("data",), ("x-1",), ("compute", "data"), ("data", "x-1")]
+some_tags = st.sets(st.sampled_from(["compute", "data", "x-1"])).map(lambda tags: tuple(sorted(tags)))
 VALUES = {
     AMOUNT: few_amounts,
     COUNT: st.integers(0, 5),
     WAITED: st.integers(1, 5),
+    HOURS_WAITED: st.integers(1, 5),
+    FLAG: st.just(True),
+    HOURS_TO_ACT: st.integers(1, 5),
     HOURS: st.builds(lambda some, zone: parse_hours(f"{', '.join(some)} {zone}"), st.lists(groups, min_size=1), zones),
     SINCE: moments,
     UNTIL: moments,
     PAYEES: payee_limits,
+    TAGS: some_tags.filter(bool),
 }
 any_limits = st.builds(MoreLimits, **{part.field: st.none() | VALUES[part.kind] for part in PARTS})
 
@@ -164,8 +182,36 @@ counted = st.builds(Counted, spent, spent, spent, made, made, spent, spent, made
 def payments(draw):
     """Draw a payment to a payee that was approved some minutes before."""
     at = draw(moments)
-    payee = replace(PAYEE, id=draw(st.sampled_from(["shop", "a.b"])), approved_at=at - timedelta(minutes=draw(ages)))
+    payee = replace(
+        PAYEE,
+        id=draw(st.sampled_from(["shop", "a.b"])),
+        approved_at=at - timedelta(minutes=draw(ages)),
+        tags=draw(some_tags),
+    )
     return replace(EXAMPLE_FACTS, amount=draw(amounts), at=at, counted=draw(counted), payee=payee)
+
+
+some_services = st.none() | st.sets(st.sampled_from(["shop", "a.b", "another"])).map(sorted)
+some_allowed = st.none() | some_tags.filter(bool)
+
+
+@for_all(some_services, some_allowed, some_services, some_allowed)
+def test_services_and_tags_let_more_pass_if_and_only_if_some_payee_with_some_tags_may_be_paid(
+    old_services, old_tags, new_services, new_tags
+):
+    old, new = (
+        replace(of(MoreLimits(allowed_tags=tags)), allowed_services=services)
+        for services, tags in ((old_services, old_tags), (new_services, new_tags))
+    )
+    payees = [
+        replace(PAYEE, id=one, tags=tags) for one in ("shop", "a.b", "another", "any") for tags in EVERY_SET_OF_TAGS
+    ]
+
+    def may_pay(limits, payee):
+        services = None if limits.allowed_services is None else frozenset(limits.allowed_services)
+        return ask_rules(replace(EXAMPLE_FACTS, payee=payee, allowed_services=services, more=limits.more)).is_approved
+
+    assert lets_more_pass(old, new) is any(may_pay(new, one) and not may_pay(old, one) for one in payees)
 
 
 @settings(max_examples=400)

@@ -11,8 +11,9 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
-from policy.operations import create_agent, limits_of, set_policy
+from policy.operations import create_agent, set_policy
 from policy.proposals import propose_agent, propose_policy
+from policy.revisions import limits_of
 from staff.second_person import confirm
 from tests.staff.people import make_user
 from tests.support.factories import make_agent, new_name

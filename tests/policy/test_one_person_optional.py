@@ -10,8 +10,9 @@ from foundation.kernel.errors import OperationRefused
 from policy.limits import Limits
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, MoreLimits
-from policy.operations import limits_of, set_policy
+from policy.operations import set_policy
 from policy.proposals import propose_agent, propose_policy
+from policy.revisions import limits_of
 from staff.models import ChangeRequest
 from staff.second_person import confirm
 from tests.staff.people import make_user

@@ -67,6 +67,7 @@ def running_demo() -> Iterator[dict[str, Any]]:
                 found = json.loads(access.read_text())
                 subprocess.run([*shlex.split(found["manage"]), *_HISTORY.split()], check=True)
                 pay_at_once(found)
+                ask_a_person(found)
                 time.sleep(_ADDED_UP_S)
                 yield found
             finally:
@@ -76,14 +77,26 @@ def running_demo() -> Iterator[dict[str, Any]]:
 def pay_at_once(access: dict[str, Any]) -> None:
     """Pay several times at once: some of these payments share a transaction."""
 
-    def pay(number: int) -> None:
+    def pay_number(number: int) -> None:
         body = {"agentId": "agent-research", "service": "weather-api", "amount": f"0.0{number}", "asset": "USDC"}
-        headers = {"Authorization": f"Bearer {access['apiKey']}", "Idempotency-Key": f"at-once-{number}"}
-        address = f"{access['url']}/v1/payments/request"
-        requests.post(address, json=body | {"reason": "A forecast"}, headers=headers, timeout=60).raise_for_status()
+        pay(access, f"at-once-{number}", {**body, "reason": "A forecast"})
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(pay, range(1, _AT_ONCE + 1)))
+        list(pool.map(pay_number, range(1, _AT_ONCE + 1)))
+
+
+def ask_a_person(access: dict[str, Any]) -> None:
+    """Ask for a payment that a person has to approve, and that nobody answers."""
+    subprocess.run([*shlex.split(access["manage"]), "set_policy", "agent-research", "--approval-above=3"], check=True)
+    body = {"agentId": "agent-research", "service": "weather-api", "amount": "4.10", "asset": "USDC"}
+    said = {"reason": "Forecasts of the next four weeks, for the harvest", "metadata": {"order": "T-118"}}
+    pay(access, "weeks-118", {**body, **said})
+
+
+def pay(access: dict[str, Any], key: str, body: dict[str, Any]) -> None:
+    """Request a payment."""
+    headers = {"Authorization": f"Bearer {access['apiKey']}", "Idempotency-Key": key}
+    requests.post(f"{access['url']}/v1/payments/request", json=body, headers=headers, timeout=60).raise_for_status()
 
 
 def take(access: dict[str, Any], names: Any) -> None:

@@ -10,6 +10,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "home": ("/console/",),
     "approvals": ("/console/services/service/",),
     "approval": ("/console/services/service/?status__exact=pending_approval", _FIRST_ROW),
+    "holds": ("/console/ledger/hold/",),
+    "hold": ("/console/ledger/hold/", _FIRST_ROW),
     "agents": ("/console/policy/agent/",),
     "agent": ("/console/policy/agent/agent-research-1/change/",),
     "policy": ("/console/policy/agent/agent-research-1/policy/",),

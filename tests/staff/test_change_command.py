@@ -132,6 +132,8 @@ def old_names() -> dict[str, OfKind]:
 
 def test_the_old_names_are_doors_of_known_kinds():
     assert {name: command.kind for name, command in old_names().items()} == {
+        "approve_payment": "payment.approve",
+        "decline_payment": "payment.decline",
         "disable_service": "service.disable",
         "pause_agent": "agent.pause",
         "reject_service": "service.reject",

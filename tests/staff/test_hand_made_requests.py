@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from backoffice.models import Alarm
 from foundation.kernel.times import utc_now
-from policy.models import SignerSwitch
+from policy.models import ShadowRevision, SignerSwitch
 from staff.models import ChangeRequest
 from staff.roles import ROLES
 from tests.support.factories import new_name
@@ -122,9 +122,10 @@ def test_no_page_does_what_a_role_may_not_do(rows: dict[str, Model], make_person
         kind="policy.raise", subject_type="policy", subject=str(rows["policy.agent"].pk), arguments={}, shown=[],
         reason="R", asked_by="fiona", asked_at=utc_now(), expires_at=utc_now() + timedelta(days=1),
     )  # fmt: skip
-    before = everything()
+    before, tried = everything(), ShadowRevision.objects.latest("created_at").pk
     pages = {
         reverse("admin:policy_agent_policy", args=[quote(rows["policy.agent"].pk)]): FINANCE,
+        reverse("admin:policy_agent_shadow", args=[quote(tried)]): FINANCE,
         reverse("admin:staff_changerequest_decide", args=[asked.pk]): FINANCE,
         reverse("backoffice:notices"): OPERATIONS | ADMINISTRATOR,
     }

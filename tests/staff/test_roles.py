@@ -10,6 +10,7 @@ from tests.support.sign_in import Browser, make_user, text_of
 DUTIES = {
     "Finance": {
         "services.change_service", "policy.add_agent", "policy.change_agent", "ledger.add_balancemovement",
+        "ledger.change_hold",
         "payments.change_deposit", "payments.change_withdrawal", "payments.change_outflow",
         "payments.change_chainstate", "policy.change_signerswitch",
         "services.change_webhookendpoint", "services.change_webhookdelivery",

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +23,7 @@ from policy.models import Agent, PolicyRevision
 from policy.more_limits import MoreLimits
 from policy.operations import create_agent
 from services.models import Service
-from services.operations import Registration, approve_service, register_service
+from services.operations import Registration, approve_service, register_service, set_tags
 
 _numbers = itertools.count(1)
 
@@ -71,7 +71,12 @@ def make_agent_of_old(agent_id: str, *, asset: Asset) -> Agent:
 
 
 def make_service(
-    *, asset: Asset = Asset.USDC, recipient: str | None = None, webhook_url: str | None = None, approved: bool = True
+    *,
+    asset: Asset = Asset.USDC,
+    recipient: str | None = None,
+    webhook_url: str | None = None,
+    approved: bool = True,
+    tags: Sequence[str] = (),
 ) -> Service:
     """Make a service on the embedded chain, approved unless told otherwise."""
     service, _ = register_service(
@@ -83,6 +88,8 @@ def make_service(
             webhook_url=webhook_url,
         )
     )
+    if tags:
+        service = set_tags(service.id, tags, by="test")
     return approve_service(service.id, by="test") if approved else service
 
 

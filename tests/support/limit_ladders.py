@@ -18,6 +18,7 @@ LADDERS: dict[str, tuple[str | None, ...]] = {
     "payee_daily_limit": _AMOUNTS,
     "payee_weekly_limit": _AMOUNTS,
     "payee_limits": ("shop: day none", "shop: day 15.00", None, "shop: day 5.00", "a-1: week 9.00; shop: day 5.00"),
+    "allowed_tags": (None, "compute, data", "data"),
     "allowed_hours": (None, "daily 00:00-24:00 UTC", "mon-fri 09:00-17:00 UTC", "mon-thu 09:00-16:59 UTC"),
     "allowed_from": (None, "2026-05-14T18:00:00.000Z", "2026-05-14T18:00:00.001Z"),
     "allowed_until": (None, "2099-05-14T18:00:00.001Z", "2099-05-14T18:00:00.000Z"),
@@ -25,12 +26,18 @@ LADDERS: dict[str, tuple[str | None, ...]] = {
     # These two are there together, or neither is.
     "new_payee_payments": ("1", "2", "5"),
     "new_payee_max_per_payment": _AMOUNTS[1:],
+    "approval_above": _AMOUNTS,
+    "approval_above_day": _AMOUNTS,
+    "approval_for_first": (None, "yes"),
+    # However long a payment waits, it is the same that pass.
+    "approval_hours": ("8",),
 }
 # What a policy has beside a limit for the ladder to hold.
 _BESIDE: dict[str, dict[str, Any]] = {
     "payee_limits": {"payee_daily_limit": Decimal(10)},
     "new_payee_payments": {"new_payee_max_per_payment": Decimal(1)},
     "new_payee_max_per_payment": {"new_payee_payments": 3},
+    "approval_hours": {"approval_above": Decimal(5)},
 }
 # Each two rungs of a ladder: the field, the text that lets more pass, the one that lets less pass.
 RUNGS = [

@@ -1,5 +1,6 @@
 """Rows for every page of the console."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -8,6 +9,7 @@ from foundation.kernel.errors import ServiceNotApproved
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Outflow, PayeeState, Withdrawal
+from policy.shadows import begin_shadow
 from tests.support.deposits import make_deposit_aside
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.reconciliations import make_comparison
@@ -23,6 +25,7 @@ def make_one_of_everything() -> LogEntry:
     )
     PayeeState.objects.create(chain="eip155:31337", address=new_address(), state={}, observed_at=utc_now())
     agent = make_agent(hourly_limit=Decimal(40), payments_per_day=90, payee_daily_limit=Decimal(45))
+    begin_shadow(agent.id, change=lambda limits: replace(limits, max_per_payment=Decimal(2)), by="fiona", reason="R")
     service = make_service(webhook_url="https://hooks.example.com/")
     Withdrawal.objects.create(
         reference=new_name("wdr"), chain="eip155:31337", escrow="", asset="USDC", amount=1, agent=agent,
@@ -30,6 +33,7 @@ def make_one_of_everything() -> LogEntry:
     )  # fmt: skip
     make_api_key(agent=agent)
     make_attempt(make_delivery(make_endpoint()))
+    decide(make_agent(approval_above=Decimal(5)), service, "6.25")
     with pytest.raises(ServiceNotApproved):
         decide(agent, make_service(approved=False), "1")
     return decide(agent, service, "2.5")

@@ -21,6 +21,7 @@ from workshop.demo.customer import Deposit
 from workshop.demo.evidence import show_log
 from workshop.demo.paid_page import PaidPage, can_be_paid_for
 from workshop.demo.payee import Payee
+from workshop.demo.person import ask_a_person
 from workshop.demo.processes import Processes
 from workshop.demo.promises import Order, Refusal, Registration
 from workshop.demo.screen import Screen
@@ -69,6 +70,7 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     evaluate(api, screen, Order(research, GPU, "4.00", USDC), today)
     steps.pay_refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), today)
     _meet_the_limits(steps, research, travel)
+    ask_a_person(steps, api, screen, Order(travel, TRANSLATION, "6.00", EURC), above="5")
     _stop_and_go(steps, research)
 
     steps.check_budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")

@@ -27,7 +27,8 @@ _LAST_PORT = 65_535
 _DESCRIPTION = f"""\
 Listen on this machine, verify and print every webhook that arrives. For developers.
 Genuine ones are answered with 204, others with 401 and the reason, anything else with 400 or 413.
-Everything that can be checked must fit: v1 if there is a secret, v1a if there are keys, and the service.
+Everything that can be checked must fit: v1 if there is a secret, v1a if there are keys, and the service
+or the agent.
 
 The whole way, on one machine:
   1. Start an installation that may send webhooks to this machine: make demo (it sets WEBHOOKS_ALLOW_PRIVATE=true).
@@ -43,14 +44,17 @@ The whole way, on one machine:
   5. The secret for v1: "Show signing secret" in the same place. Start this again with it:
      {_SECRET_VARIABLE}=whsec_... python -m allowance_client listen --port 9000 --service my-shop
      In --secret, every user of this machine could read it.
+
+The owner of an agent, who is told of payments that a person has to approve, gives --agent in place of --service, and
+the secret that manage.py set_agent_webhook has printed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Verifier:
-    """Checks webhooks for any of some services, by all means that it has."""
+    """Checks webhooks for any of some receivers, services or agents, by all means that it has."""
 
-    services: Sequence[str]
+    receivers: Sequence[Mapping[str, Any]]
     secrets: Sequence[str]
     keys: Jwks | None
 
@@ -60,12 +64,12 @@ class _Verifier:
         return [kind for kind, means in (("v1", self.secrets), ("v1a", self.keys)) if means]
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Raise `WebhookInvalid` unless it is genuine, and for one of the services."""
-        for service in self.services:
+        """Raise `WebhookInvalid` unless it is genuine, and for one of the receivers."""
+        for receiver in self.receivers:
             try:
-                verify_webhook(headers, body, service=service, secret=self.secrets or None, keys=self.keys)
+                verify_webhook(headers, body, **receiver, secret=self.secrets or None, keys=self.keys)
             except WebhookInvalid:
-                if service == self.services[-1]:
+                if receiver is self.receivers[-1]:
                     raise
             else:
                 return
@@ -88,7 +92,7 @@ def main() -> None:
     try:
         secrets = options.secrets or os.environ.get(_SECRET_VARIABLE, "").split()
         list(map(read_secret, secrets))
-        verifier = _Verifier(options.services, secrets, _read_keys(options.keys))
+        verifier = _Verifier(options.receivers, secrets, _read_keys(options.keys))
     except ValueError as error:
         command.error(str(error))
     if not verifier.signatures:
@@ -112,10 +116,15 @@ def _receive(receiver: Receiver) -> None:
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=_read_port, required=True, metavar="N", help="The port; 0: any that is free.")
-    parser.add_argument(
-        "--service", action="append", dest="services", required=True, metavar="ID",
+    receiver = parser.add_mutually_exclusive_group(required=True)
+    receiver.add_argument(
+        "--service", action="append", dest="receivers", metavar="ID", type=lambda named: {"service": named},
         help="The service that receives: an event of any other is refused, though its v1a fits, because an "
         "installation signs for all of its services with one key. Given more than once: one of them.",
+    )  # fmt: skip
+    receiver.add_argument(
+        "--agent", action="append", dest="receivers", metavar="ID", type=lambda named: {"agent": named},
+        help="The agent whose owner receives, by its secret: an event of any other is refused. More than once: any.",
     )  # fmt: skip
     parser.add_argument(
         "--secret", action="append", dest="secrets", metavar="whsec_...",

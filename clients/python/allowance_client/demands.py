@@ -23,7 +23,10 @@ _BY_AUTHORIZATION = (None, "eip3009")
 
 @dataclass(frozen=True, slots=True)
 class DemandedPayment:
-    """An approved payment that the payee takes itself. `header`: what to send it as `PAYMENT-SIGNATURE`."""
+    """An approved payment that the payee takes itself. `header`: what to send it as `PAYMENT-SIGNATURE`.
+
+    If a person had to approve it first, it holds from that moment on for as long as the payee's 402 said.
+    """
 
     id: str
     amount: Decimal

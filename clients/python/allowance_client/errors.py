@@ -1,4 +1,4 @@
-"""What can go wrong: the errors of the API, one exception class per code, and those of `failures.py`.
+"""What can go wrong: the errors of the API, one exception class per code, and those of the modules imported here.
 
 Source: docs/contract.md, "Error codes".
 """
@@ -6,6 +6,7 @@ Source: docs/contract.md, "Error codes".
 from datetime import datetime
 from decimal import Decimal
 
+from allowance_client.approvals import ApprovalDeclined, ApprovalPending
 from allowance_client.failures import (
     AgentRequired,
     AllowanceError,
@@ -26,6 +27,8 @@ __all__ = [
     "AgentPaused",
     "AgentRequired",
     "AllowanceError",
+    "ApprovalDeclined",
+    "ApprovalPending",
     "BudgetExceeded",
     "ClientError",
     "IdempotencyConflict",

@@ -65,6 +65,11 @@ class Evaluation:
         """Whether the payment would be approved."""
         return self.result == "approved"
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a person would have to approve the payment first."""
+        return self.result == "held"
+
     @classmethod
     def read(cls, raw: Json) -> "Evaluation":
         members = Members(raw)

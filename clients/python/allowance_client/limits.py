@@ -25,8 +25,11 @@ class OptionalLimits:
     """What has the optional limits of a policy; None: there is no such limit. Earlier servers know none.
 
     Amounts are in units of the agent's asset. `payee_…` are those of every payee, but for those that `payee_limits`
-    names. `allowed_hours` is a text such as `mon-fri 09:00-17:00 Europe/Berlin`; `allowed_until` is the first moment at
-    which nothing is paid any more. `new_payee_max_per_payment` is of the first `new_payee_payments` to each payee.
+    names. `allowed_tags` are groups of payees: `services` lists those that may be paid. `allowed_hours` is a text
+    such as `mon-fri 09:00-17:00 Europe/Berlin`; `allowed_until` is the first moment at which nothing is paid any
+    more. `new_payee_max_per_payment` is of the first `new_payee_payments` to each payee. A person has to
+    approve a payment above `approval_above`, one that lifts the spend of 24 hours above `approval_above_day`, and, with
+    `approval_for_first`, the first one to each payee.
     """
 
     hourly_limit: Decimal | None = None
@@ -38,12 +41,17 @@ class OptionalLimits:
     payee_daily_limit: Decimal | None = None
     payee_weekly_limit: Decimal | None = None
     payee_limits: Mapping[str, PayeeLimits] | None = None
+    allowed_tags: tuple[str, ...] | None = None
     allowed_hours: str | None = None
     allowed_from: datetime | None = None
     allowed_until: datetime | None = None
     new_payee_wait_hours: int | None = None
     new_payee_payments: int | None = None
     new_payee_max_per_payment: Decimal | None = None
+    approval_above: Decimal | None = None
+    approval_above_day: Decimal | None = None
+    approval_for_first: bool | None = None
+    approval_hours: int | None = None
 
     def limits_of(self, payee: str) -> PayeeLimits:
         """Return what limits payments to one payee, beside the limits of the agent."""
@@ -67,12 +75,17 @@ def read_limits(members: Members) -> dict[str, Any]:
         "payee_daily_limit": of_every_payee[1],
         "payee_weekly_limit": of_every_payee[2],
         "payee_limits": None if exceptions is None else _read_exceptions(exceptions, PayeeLimits(*of_every_payee)),
+        "allowed_tags": members.optional_texts("allowedTags"),
         "allowed_hours": members.optional_text("allowedHours"),
         "allowed_from": members.optional_instant("allowedFrom"),
         "allowed_until": members.optional_instant("allowedUntil"),
         "new_payee_wait_hours": members.optional_integer("newPayeeWaitHours"),
         "new_payee_payments": members.optional_integer("newPayeePayments"),
         "new_payee_max_per_payment": members.optional_amount("newPayeeMaxPerPayment"),
+        "approval_above": members.optional_amount("approvalAbove"),
+        "approval_above_day": members.optional_amount("approvalAboveDay"),
+        "approval_for_first": members.optional_boolean("approvalForFirst"),
+        "approval_hours": members.optional_integer("approvalHours"),
     }
 
 

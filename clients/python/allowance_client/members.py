@@ -104,6 +104,9 @@ class Members:
             raise MalformedJson(f"The member {name} is not a list of texts.")
         return tuple(values)
 
+    def optional_texts(self, name: str) -> tuple[str, ...] | None:
+        return None if self._raw.get(name) is None else self.texts(name)
+
     def object(self, name: str) -> Mapping[str, Any]:
         value = self._raw.get(name)
         if not isinstance(value, dict):

@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 # What this release knows; a later server's word is handed on as it comes.
 AgentStatus = Literal["active", "paused"]
 ServiceStatus = Literal["pending_approval", "approved", "rejected", "disabled"]
-DecisionResult = Literal["approved", "blocked"]
+DecisionResult = Literal["approved", "blocked", "held"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Budget(OptionalLimits):
     """An agent's balance, its spend in the rolling windows, and its limits, in units of `asset`.
 
     `spent_…` and `payments_…` are None where the policy has no such limit, or where they cannot be counted at present.
+    `held_for_approval`: what waits for a person's approval, which counts as spent already; None: nothing does.
     """
 
     agent_id: str
@@ -76,6 +77,7 @@ class Budget(OptionalLimits):
     spent_in_total: Decimal | None = None
     payments_this_hour: int | None = None
     payments_today: int | None = None
+    held_for_approval: Decimal | None = None
 
     @classmethod
     def read(cls, raw: Json) -> "Budget":
@@ -97,6 +99,7 @@ class Budget(OptionalLimits):
             spent_in_total=members.optional_amount("spentInTotal"),
             payments_this_hour=members.optional_integer("paymentsThisHour"),
             payments_today=members.optional_integer("paymentsToday"),
+            held_for_approval=members.optional_amount("heldForApproval"),
             **read_limits(members),
         )
 

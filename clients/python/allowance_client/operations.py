@@ -14,7 +14,7 @@ from allowance_client.pages import Pages, read_with
 from allowance_client.paying import PaymentIntent, Wanted, pay, pay_demand
 from allowance_client.payment_models import Payment, PaymentState, PaymentStatus, Proof
 from allowance_client.requests import Amount, get, path_of, post
-from allowance_client.settling import wait_settled
+from allowance_client.settling import wait_settled, wait_until_decided
 from allowance_client.steps import Flow, Request
 
 T = TypeVar("T")
@@ -64,6 +64,7 @@ class Operations:
         idempotency_key: str | None = None,
         wait_s: int | None = None,
         wait_until_allowed_s: float = 0,
+        wait_until_decided_s: float = 0,
         agent_id: str | None = None,
     ) -> Flow[Payment]:
         """Pay once, however often the request has to be sent: one call has one idempotency key.
@@ -72,9 +73,11 @@ class Operations:
         `wait_s`: let the answer wait so long for the transaction to be in a block, up to 30.
         `wait_until_allowed_s`: if a limit refuses and the same payment fits within that time, wait and ask again, with
         a key derived from the first; call again with the same arguments after a crash.
+        `wait_until_decided_s`: if a person has to approve the payment, wait so long for that. What is returned before
+        they have `is_pending`: nothing is paid yet, and the same key tells later what has become of it.
 
         Raises:
-            AllowanceError: the refusal, by its code.
+            AllowanceError: the refusal, by its code; `ApprovalDeclined`: a person was asked, and it is not paid.
             NoAnswer: nothing is known. Go on with the exception's `idempotency_key`, and only with that.
         """
         key = requests.check_idempotency_key(
@@ -82,7 +85,8 @@ class Operations:
         )
         wanted = Wanted(service, amount, reason, asset, metadata, agent_id)
         body = yield from self._body(wanted)
-        return (yield from pay(self.patience, PaymentIntent(body, key, wait_s), wait_until_allowed_s))
+        intent = PaymentIntent(body, key, wait_s, wait_until_allowed_s, wait_until_decided_s)
+        return (yield from pay(self.patience, intent))
 
     def pay_demand(
         self,
@@ -92,12 +96,13 @@ class Operations:
         reason: str,
         metadata: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
+        wait_until_decided_s: float = 0,
         agent_id: str | None = None,
     ) -> Flow[DemandedPayment]:
         """Pay what a payee's 402 asks for (x402): `requirements` is one element of its `accepts`, as it came.
 
         Send the payee the result's `header` as PAYMENT-SIGNATURE. `PayingTransport` does all of it. Keys, and what is
-        raised, are those of `pay`.
+        raised, are those of `pay`; and `ApprovalPending` while a person has to approve it, for there is no `header`.
         """
         key = requests.check_idempotency_key(
             requests.new_idempotency_key() if idempotency_key is None else idempotency_key
@@ -105,7 +110,7 @@ class Operations:
         agent_id = yield from self._find_agent(agent_id)
         body = {"agentId": agent_id, "service": service, "paymentRequirements": requirements, "reason": reason}
         extra = {} if metadata is None else {"metadata": metadata}
-        return (yield from pay_demand(self.patience, {**body, **extra}, key))
+        return (yield from pay_demand(self.patience, {**body, **extra}, key, wait_until_decided_s))
 
     def payment(self, payment_id: str) -> Flow[PaymentState]:
         """Read a payment as it is now."""
@@ -137,9 +142,20 @@ class Operations:
 
         Raises:
             PaymentFailed: it never will be; the amount is the agent's again.
+            ApprovalDeclined: a person had to approve it, and did not.
             SettlementTimeout: it is not yet, and may still be: do not pay again.
         """
         return (yield from wait_settled(self.patience, payment_id, timeout_s))
+
+    def wait_until_decided(self, payment: Payment | PaymentState | str, timeout_s: float = 600) -> Flow[PaymentState]:
+        """Wait while a person has to approve a payment, which is named by itself or by its id; return it once approved.
+
+        Raises:
+            ApprovalDeclined: it is not paid, and never will be; its `message` says why.
+            ApprovalPending: nobody has answered in time. It may still be paid: do not pay again.
+        """
+        payment_id = payment if isinstance(payment, str) else payment.id
+        return (yield from wait_until_decided(self.patience, payment_id, self.patience.clock() + timeout_s))
 
     def proof(self, payment_id: str) -> Flow[Proof]:
         """Fetch a signed statement about a payment, to hand to its payee."""
@@ -181,7 +197,7 @@ class Operations:
         idempotency_key: str | None = None,
         agent_id: str | None = None,
     ) -> Pages[LogEntry]:
-        """List decisions, newest first, over all pages: `approved` or `blocked` alone, or that of one key.
+        """List decisions, newest first, over all pages: `approved`, `blocked` or `held` alone, or that of one key.
 
         A server of release 0.2 or earlier does not know the key, and lists all.
         """

@@ -22,10 +22,11 @@ _PAYMENT_REQUIRED = 402
 class _Terms:
     """Whom to pay, and how much at most for one request."""
 
-    def __init__(self, services: Mapping[str, str], most_units: int, reason: str | None) -> None:
+    def __init__(self, services: Mapping[str, str], most_units: int, reason: str | None, decided_s: float) -> None:
         self._services = {_origin(httpx.URL(origin)): service for origin, service in services.items()}
         self._most_units = most_units
         self._reason = reason
+        self._decided_s = decided_s
 
     def purchases(self, request: httpx.Request, response: httpx.Response) -> list[dict[str, Any]]:
         """Write what may be asked for, in the payee's order: nothing, where the answer stands as it is."""
@@ -35,8 +36,9 @@ class _Terms:
         # Without the query, which may hold what nobody else shall read: the reason is logged, and told to the payee.
         reason = self._reason or f"{request.method} {request.url.copy_with(query=None, fragment=None, userinfo=b'')}"
         key = request.extensions.get(KEY_EXTENSION) or new_idempotency_key()
+        purchase = {"service": service, "reason": reason, "idempotency_key": key}
         return [
-            {"service": service, "requirements": one, "reason": reason, "idempotency_key": key}
+            {**purchase, "requirements": one, "wait_until_decided_s": self._decided_s}
             for one in choose(read_demand(response.headers.get(DEMAND_HEADER)), self._most_units)
         ]
 
@@ -47,8 +49,10 @@ class PayingTransport(httpx.BaseTransport):
     `services`: the service id of each payee, by origin (`{"https://reports.example": "reports"}`). `most_units`: the
     most to be paid for one request, in base units of the token, as 402s state amounts (1 USDC is 1_000_000). `reason`:
     for the log; else method and address, without its query. `transport`: what sends the requests.
+    `wait_until_decided_s`: how long to wait where a person has to approve a payment.
 
-    Raises `ClientError`: no payment was approved; its `idempotency_key` is that of the purchase.
+    Raises `ClientError`: no payment was approved; its `idempotency_key` is that of the purchase. It is
+    `ApprovalPending` while a person has to approve it: send the same request later, with that key.
     """
 
     def __init__(
@@ -58,10 +62,11 @@ class PayingTransport(httpx.BaseTransport):
         *,
         most_units: int,
         reason: str | None = None,
+        wait_until_decided_s: float = 0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._allowance = allowance
-        self._terms = _Terms(services, most_units, reason)
+        self._terms = _Terms(services, most_units, reason, wait_until_decided_s)
         self._transport = httpx.HTTPTransport() if transport is None else transport
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -97,10 +102,11 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
         *,
         most_units: int,
         reason: str | None = None,
+        wait_until_decided_s: float = 0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._allowance = allowance
-        self._terms = _Terms(services, most_units, reason)
+        self._terms = _Terms(services, most_units, reason, wait_until_decided_s)
         self._transport = httpx.AsyncHTTPTransport() if transport is None else transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from allowance_client.demands import DemandedPayment
-from allowance_client.errors import BudgetExceeded, ClientError, OutsideAllowedTime, UnexpectedAnswer
+from allowance_client.errors import (
+    ApprovalDeclined,
+    ApprovalPending,
+    BudgetExceeded,
+    ClientError,
+    OutsideAllowedTime,
+    UnexpectedAnswer,
+)
 from allowance_client.exchanges import Patience
 from allowance_client.members import MalformedJson
 from allowance_client.payment_models import Payment
 from allowance_client.requests import Amount, following_key, post, write_amount
+from allowance_client.settling import wait_until_decided
 from allowance_client.steps import Flow, Pause, Request
 
 T = TypeVar("T")
@@ -17,7 +25,7 @@ Read_co = TypeVar("Read_co", covariant=True)
 
 
 class Read(Protocol[Read_co]):
-    """Reads an approved payment from an answer."""
+    """Reads a payment from an answer."""
 
     def __call__(self, raw: Mapping[str, Any], *, idempotency_key: str, is_replay: bool) -> Read_co: ...
 
@@ -47,11 +55,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class PaymentIntent:
-    """What is to be paid: the request's body, the purchase's key, and for how long the answer may wait for a block."""
+    """What is to be paid: the request's body, the purchase's key, and how long to wait for what.
+
+    `wait_s`: for a block, by the server; `allowed_s`: until a limit lets it pass; `decided_s`: for a person.
+    """
 
     body: Mapping[str, Any]
     key: str
     wait_s: int | None
+    allowed_s: float = 0
+    decided_s: float = 0
 
     def request(self, key: str) -> Request:
         """Write the request under a key."""
@@ -61,17 +74,17 @@ class PaymentIntent:
         return post("/v1/payments/request", self.body, headers, extra_time_s=self.wait_s or 0)
 
 
-def pay(patience: Patience, intent: PaymentIntent, wait_until_allowed_s: float) -> Flow[Payment]:
+def pay(patience: Patience, intent: PaymentIntent) -> Flow[Payment]:
     """Request a payment. After a stored refusal that time cures, ask again under the purchase's following key.
 
     That key is derived, not made: whoever starts anew with the first key meets the stored refusal, then what became of
     the following key, and pays nothing twice.
     """
-    deadline = patience.clock() + wait_until_allowed_s
+    deadline = patience.clock() + intent.allowed_s
     number, key = 1, intent.key
     while True:
         try:
-            return (yield from _ask(patience, intent.request(key), key, Payment.read))
+            return (yield from _ask_until_decided(patience, intent.request(key), key, intent.decided_s, Payment.read))
         except (BudgetExceeded, OutsideAllowedTime) as refusal:
             pause_s = _wait_for(refusal, patience)
             if pause_s is None or patience.clock() + pause_s > deadline:
@@ -81,10 +94,40 @@ def pay(patience: Patience, intent: PaymentIntent, wait_until_allowed_s: float) 
         key = following_key(intent.key, number)
 
 
-def pay_demand(patience: Patience, body: Mapping[str, Any], key: str) -> Flow[DemandedPayment]:
-    """Request what a payee's 402 asks for; see `pay`."""
+def pay_demand(patience: Patience, body: Mapping[str, Any], key: str, decided_s: float) -> Flow[DemandedPayment]:
+    """Request what a payee's 402 asks for; see `pay`. Raises `ApprovalPending`: there is nothing to send it yet."""
     request = post("/v1/payments/x402", body, {"Idempotency-Key": key})
-    return (yield from _ask(patience, request, key, DemandedPayment.read))
+    payment = yield from _ask_until_decided(patience, request, key, decided_s, _read_demanded)
+    if isinstance(payment, Payment):
+        raise _with_key(ApprovalPending(payment), key)
+    return payment
+
+
+def _read_demanded(raw: Mapping[str, Any], *, idempotency_key: str, is_replay: bool) -> DemandedPayment | Payment:
+    """Read what a payee's 402 asked for; while a person has to approve it, it is a payment without a payload."""
+    read = Payment.read if raw.get("status") == "pending_approval" else DemandedPayment.read
+    return read(raw, idempotency_key=idempotency_key, is_replay=is_replay)
+
+
+def _ask_until_decided(patience: Patience, request: Request, key: str, decided_s: float, read: Read[T]) -> Flow[T]:
+    """Ask; while a person has to approve it, wait for that, and ask with the same key what has become of it.
+
+    Whoever starts anew with the key is answered the same, and pays nothing twice.
+    """
+    deadline = patience.clock() + decided_s
+    while True:
+        payment = yield from _ask(patience, request, key, read)
+        if not (isinstance(payment, Payment) and payment.is_pending) or patience.clock() >= deadline:
+            return payment
+        try:
+            yield from wait_until_decided(patience, payment.id, deadline)
+        except ApprovalPending:
+            return payment
+        except ApprovalDeclined:
+            continue  # the key's own answer is the whole refusal
+        except ClientError as error:
+            error.idempotency_key = key
+            raise
 
 
 def _ask(patience: Patience, request: Request, key: str, read: Read[T]) -> Flow[T]:
@@ -92,12 +135,15 @@ def _ask(patience: Patience, request: Request, key: str, read: Read[T]) -> Flow[
         reply = yield from patience.exchange(request)
         return read(reply.raw, idempotency_key=key, is_replay=reply.is_replay)
     except MalformedJson as error:
-        unexpected = UnexpectedAnswer(f"The answer is not as the contract has it. {error}")
-        unexpected.idempotency_key = key
-        raise unexpected from error
+        raise _with_key(UnexpectedAnswer(f"The answer is not as the contract has it. {error}"), key) from error
     except ClientError as error:
         error.idempotency_key = key
         raise
+
+
+def _with_key(error: ClientError, key: str) -> ClientError:
+    error.idempotency_key = key
+    return error
 
 
 def _wait_for(refusal: BudgetExceeded | OutsideAllowedTime, patience: Patience) -> float | None:

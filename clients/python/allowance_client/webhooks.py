@@ -1,4 +1,7 @@
-"""Verify webhooks as a payee does: genuine, fresh, and for one's own service. Source: docs/integrate/payees.md."""
+"""Verify webhooks as a payee does, or the owner of an agent: genuine, fresh, and for one's own service or agent.
+
+Source: docs/integrate/payees.md; docs/integrate/agents.md.
+"""
 
 import base64
 import binascii
@@ -14,11 +17,16 @@ from allowance_client.members import MalformedJson, Members, read_object
 from allowance_client.public_keys import Jwks, is_signed, key_in_use
 
 _LONGEST_TIMESTAMP = 11
+# The types of events that the owners of agents get, and no payee.
+_OF_OWNERS = "approval."
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """An event that is genuine. It may come twice, and in any order: remember each `id`. `data`: the payment."""
+    """An event that is genuine. It may come twice, and in any order: remember each `id`. `data`: the payment.
+
+    `service` is the payee of the payment; empty in a test event of an agent's owner.
+    """
 
     id: str
     type: str
@@ -33,6 +41,11 @@ class WebhookEvent:
         return Members(self.data).optional_text("paymentId")
 
     @property
+    def agent_id(self) -> str | None:
+        """The id of the agent that pays; None in a test event of a payee."""
+        return Members(self.data).optional_text("agentId")
+
+    @property
     def escrow_id(self) -> str | None:
         """What its chain knows the payment by; None in a test event, and from a server that does not tell it."""
         return Members(self.data).optional_text("escrowId")
@@ -42,20 +55,25 @@ def verify_webhook(
     headers: Mapping[str, str],
     body: bytes,
     *,
-    service: str,
+    service: str | None = None,
+    agent: str | None = None,
     secret: str | Iterable[str] | None = None,
     keys: Jwks | None = None,
     tolerance_s: float = 300,
 ) -> WebhookEvent:
-    """Check a webhook by its headers and the bytes of its body as they came; `service` is your own id.
+    """Check a webhook by its headers and the bytes of its body as they came.
 
-    `secret`: yours, `whsec_…`, or several, one of which must fit (`v1`). `keys`: the published keys, the first of which
-    must fit (`v1a`). Everything that is given is checked.
+    `service` is your own id, if you are a payee; `agent` is the id of your agent, if you are its owner. `secret`:
+    yours, `whsec_…`, or several, one of which must fit (`v1`). `keys`: the published keys, the first of which must fit
+    (`v1a`); only payees get that. Everything that is given is checked.
 
     Raises:
         WebhookInvalid: names the first thing that is wrong.
-        ValueError: there is neither a secret nor a key, or what is given as a secret is none.
+        ValueError: there is neither a secret nor a key, what is given as a secret is none, or there is not one of
+            `service` and `agent`.
     """
+    if (service is None) == (agent is None):
+        raise ValueError("Give your service, or your agent.")
     secrets = [] if secret is None else [read_secret(one) for one in ([secret] if isinstance(secret, str) else secret)]
     if not secrets and keys is None:
         raise ValueError("Give the secret, the published keys, or both.")
@@ -66,7 +84,7 @@ def verify_webhook(
         raise WebhookInvalid("No v1 signature fits.")
     if keys is not None and not signed.fits_the_key(keys):
         raise WebhookInvalid("No v1a signature fits.")
-    return _read_event(body, signed.id, service)
+    return _read_event(body, signed.id, service, agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +130,7 @@ class _Signed:
         return key is not None and any(is_signed(key, signature, self.content) for signature in given)
 
 
-def _read_event(body: bytes, event_id: str, service: str) -> WebhookEvent:
+def _read_event(body: bytes, event_id: str, service: str | None, agent: str | None) -> WebhookEvent:
     """Read what is signed. The key of an installation signs for all of its services: this one must be yours."""
     try:
         raw = read_object(body)
@@ -122,17 +140,24 @@ def _read_event(body: bytes, event_id: str, service: str) -> WebhookEvent:
             id=members.text("id"),
             type=members.text("type"),
             timestamp=members.instant("timestamp"),
-            service=Members(data).text("service"),
+            service=Members(data).text("service") if agent is None else Members(data).optional_text("service") or "",
             data=data,
             raw=raw,
         )
     except MalformedJson as error:
         raise WebhookInvalid(f"The body is no event. {error}") from error
-    if event.service != service:
-        raise WebhookInvalid("The webhook is for another service.")
+    _check_receiver(event, service, agent)
     if event.id != event_id:
         raise WebhookInvalid("The body is another event's.")
     return event
+
+
+def _check_receiver(event: WebhookEvent, service: str | None, agent: str | None) -> None:
+    is_of_owner = event.type.startswith(_OF_OWNERS) or not event.service
+    if service is not None and (is_of_owner or event.service != service):
+        raise WebhookInvalid("The webhook is for another service.")
+    if agent is not None and (not is_of_owner or event.agent_id != agent):
+        raise WebhookInvalid("The webhook is for another agent.")
 
 
 def read_secret(text: str) -> bytes:

@@ -91,13 +91,15 @@ def read_amount(value: Any) -> str:
     return amount
 
 
-def read_payment_id(arguments: Mapping[str, Any]) -> str:
-    """Read `payment_id`; raises `BadArgument`."""
-    _refuse_unknown(arguments, {"payment_id"})
-    value = arguments.get("payment_id")
+def read_payment_and_wait(arguments: Mapping[str, Any], *, most_s: int) -> tuple[str, int]:
+    """Read `payment_id`, and `wait_s`, a number from 0 to `most_s`; raises `BadArgument`."""
+    _refuse_unknown(arguments, {"payment_id", "wait_s"})
+    value, seconds = arguments.get("payment_id"), arguments.get("wait_s", 0)
     if not _is_payment_id(value):
         raise BadArgument("payment_id must be the id of a payment (pay_…), as an answer gave it.")
-    return str(value)
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= most_s:
+        raise BadArgument(f"wait_s must be a whole number from 0 to {most_s}.")
+    return str(value), seconds
 
 
 def read_count(arguments: Mapping[str, Any], *, usual: int, most: int) -> int:

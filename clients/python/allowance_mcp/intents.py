@@ -9,6 +9,8 @@ key follows from what the API remembers anyway, and every call for it, in any pr
   key is final, so nothing is ever paid under that key, and the next one is safe.
 - Before a key is given up, the API is asked whether the payment would be approved now. Thus a model that loops writes
   nothing into the log.
+- A payment that waits for a person's approval answers every repetition; so does one that they declined within the last
+  24 hours. Only who names that one (`after_payment`) has them asked again.
 
 docs/integrate/mcp.md tells why two calls never pay twice.
 """
@@ -18,12 +20,13 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
-from allowance_client import AsyncAllowance, Evaluation, Payment, PaymentState
-from allowance_client.errors import AllowanceError, IdempotencyConflict
+from allowance_client import AsyncAllowance, PaymentState
+from allowance_client.errors import AllowanceError, ApprovalPending, IdempotencyConflict
 
 from allowance_mcp.arguments import Purchase
+from allowance_mcp.outcomes import AlreadyPaid, Declined, Outcome, Paid, StillRefused, TooManyAttempts, Waiting, found
 
 REMEMBERED = timedelta(hours=24)
 # More attempts, or more failed payments in a row, are no accident: people must look.
@@ -37,54 +40,24 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
-    """The intent is paid, by this call or by another one for the same intent."""
+class Past:
+    """The payments of a service and an amount: the newest that stands, and those that came to nothing after it.
 
-    payment: Payment | PaymentState
-    header: str | None = None  # for the payee that takes the money itself (x402)
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyPaid:
-    """Nothing was paid: a payment of the same service and amount is there.
-
-    `is_misnamed`: `after_payment` was given, and names another one. `payment` is None: there is none it could name.
+    These have failed, or nobody has approved them; `declined` is the newest, if that is so of it.
     """
 
-    payment: PaymentState | None
-    is_misnamed: bool = False
-    header: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StillRefused:
-    """Nothing was paid: the intent was refused before, and would be refused now. Nothing is logged."""
-
-    evaluation: Evaluation
-
-
-class TooManyAttempts(Exception):
-    """The intent was refused, or its payments failed, too often to go on."""
-
-
-Outcome = Paid | AlreadyPaid | StillRefused
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """The payments of a service and an amount: the newest that has not failed, and those that failed after it."""
-
     standing: PaymentState | None
-    failed: tuple[str, ...]
+    void: tuple[str, ...]
+    declined: PaymentState | None = None
 
     @property
     def newest_id(self) -> str:
-        """The newest payment of all; failed and standing ones alike part one intent from the next."""
-        return self.failed[0] if self.failed else self.standing.id if self.standing else ""
+        """The newest payment of all; void and standing ones alike part one intent from the next."""
+        return self.void[0] if self.void else self.standing.id if self.standing else ""
 
     def is_named_by(self, payment_id: str) -> bool:
         """Tell whether somebody who names this payment knows what was paid last."""
-        return payment_id in self.failed or (self.standing is not None and payment_id == self.standing.id)
+        return payment_id in self.void or (self.standing is not None and payment_id == self.standing.id)
 
 
 class Intents:
@@ -103,10 +76,14 @@ class Intents:
             TooManyAttempts: people must look.
         """
         past = await self._look_back(wanted)
+        if past.standing is not None and past.standing.is_pending:
+            return Waiting(past.standing)
+        if past.declined is not None and await self._is_over(past.declined, wanted):
+            return Declined(past.declined)
         if wanted.after_payment is not None:
             if not past.is_named_by(wanted.after_payment):
                 return AlreadyPaid(past.standing, is_misnamed=True)
-        elif past.standing is not None and await self._is_recent(past.standing, wanted):
+        elif past.standing is not None and await self._is_recent(_decided_at(past.standing), wanted):
             return AlreadyPaid(past.standing, header=await self._find_header(wanted, past.standing))
         return await self._walk(wanted, past.newest_id)
 
@@ -128,21 +105,30 @@ class Intents:
         return None
 
     async def _look_back(self, wanted: Purchase) -> Past:
-        failed: list[str] = []
+        void: list[str] = []
+        declined: PaymentState | None = None
         async for payment in self._api.payments(service=wanted.service, amount=wanted.amount):
-            if payment.status != "failed":
-                return Past(payment, tuple(failed))
-            failed.append(payment.id)
-            if len(failed) == MOST_FAILED:
+            if payment.status != "failed" and not payment.is_declined:
+                return Past(payment, tuple(void), declined)
+            if payment.is_declined and not void:
+                declined = payment
+            void.append(payment.id)
+            if len(void) == MOST_FAILED:
                 raise TooManyAttempts
-        return Past(None, tuple(failed))
+        return Past(None, tuple(void), declined)
 
-    async def _is_recent(self, payment: PaymentState, wanted: Purchase) -> bool:
-        if self._now() - payment.created_at < REMEMBERED:
+    async def _is_over(self, declined: PaymentState, wanted: Purchase) -> bool:
+        """Tell whether nobody is to be asked again: who names the payment that was declined wants that."""
+        if wanted.after_payment == declined.id:
+            return False
+        return await self._is_recent(declined.declined_at or declined.created_at, wanted)
+
+    async def _is_recent(self, moment: datetime, wanted: Purchase) -> bool:
+        if self._now() - moment < REMEMBERED:
             return True
         # A clock that is ahead here would let every repetition pay: the clock that dated the payment decides.
         evaluation = await self._api.evaluate(service=wanted.service, amount=wanted.amount, reason=wanted.reason)
-        return evaluation.evaluated_at - payment.created_at < REMEMBERED
+        return evaluation.evaluated_at - moment < REMEMBERED
 
     async def _walk(self, wanted: Purchase, predecessor: str) -> Outcome:
         would_be_approved = False
@@ -155,7 +141,7 @@ class Intents:
                 evaluation = await self._api.evaluate(
                     service=wanted.service, amount=wanted.amount, reason=wanted.reason
                 )
-                if evaluation.result != "approved":
+                if not (evaluation.is_approved or evaluation.is_held):
                     return StillRefused(evaluation)
                 would_be_approved = True
         raise TooManyAttempts
@@ -163,27 +149,33 @@ class Intents:
     async def _try(self, wanted: Purchase, key: str) -> Outcome | None:
         """Request the payment under a key; None: a refusal is stored there, for this reason or for another one."""
         try:
-            if wanted.requirements is not None:
-                demanded = await self._api.pay_demand(
-                    service=wanted.service,
-                    requirements=wanted.requirements,
-                    reason=wanted.reason,
-                    idempotency_key=key,
-                )
-                return Paid(await self._api.payment(demanded.id), demanded.header)
-            payment = await self._api.pay(
-                service=wanted.service, amount=wanted.amount, reason=wanted.reason, idempotency_key=key
-            )
+            return await self._request(wanted, key)
         except IdempotencyConflict:
             # Another reason came first. It is decided and committed, so its payment, if there is one, is found.
             async for earlier in self._api.payments(idempotency_key=key):
-                return AlreadyPaid(earlier)
+                return found(earlier)
             return None
+        except ApprovalPending as pending:
+            return Waiting(pending.payment)
         except AllowanceError as error:
-            if error.retry == "new_key" and error.is_replay:
+            if error.retry == "new_key" and error.is_replay and "heldBy" not in error.refusal.raw:
                 return None
-            raise
+            raise  # what a person was asked for is not asked for again under another key
+
+    async def _request(self, wanted: Purchase, key: str) -> Paid | Waiting:
+        purchase: dict[str, Any] = {"service": wanted.service, "reason": wanted.reason, "idempotency_key": key}
+        if wanted.requirements is not None:
+            demanded = await self._api.pay_demand(**purchase, requirements=wanted.requirements)
+            return Paid(await self._api.payment(demanded.id), demanded.header)
+        payment = await self._api.pay(**purchase, amount=wanted.amount)
+        if payment.is_pending:
+            return Waiting(payment)
         return Paid(await self._api.payment(payment.id) if payment.is_replay else payment)
+
+
+def _decided_at(payment: PaymentState) -> datetime:
+    """Tell when a payment was approved: not when it was asked for, if a person had to approve it."""
+    return max([payment.created_at, *(one.created_at for one in payment.transactions[-1:])])
 
 
 def key_of(agent_id: str, wanted: Purchase, predecessor: str, attempt: int) -> str:

@@ -22,6 +22,7 @@ _BUDGET = {
     "status": "status",
     "asset": "asset",
     "balance": "balance",
+    "heldForApproval": "held_for_approval",
     "spentToday": "spent_today",
     "spentThisWeek": "spent_this_week",
     "dailyLimit": "daily_limit",
@@ -47,6 +48,9 @@ _PAYMENT = {
     "settledAt": "settled_at",
     "failedAt": "failed_at",
     "escrowId": "escrow_id",
+    "rule": "rule",
+    "approvalExpiresAt": "approval_expires_at",
+    "declinedAt": "declined_at",
 }
 
 
@@ -86,8 +90,12 @@ def _of_payee(limits: PayeeLimits) -> Content:
 
 def present_payment(payment: Payment | PaymentState) -> Content:
     """Shape a payment, as it was decided just now or as it is."""
-    untrusted = {"reason": clean(payment.reason)} if isinstance(payment, PaymentState) else {}
-    return _named(payment.raw, _PAYMENT) | _with_service(payment.service, untrusted)
+    if isinstance(payment, PaymentState):
+        message, untrusted = payment.decline_reason, {"reason": clean(payment.reason)}
+    else:
+        message, untrusted = payment.message, {}
+    said = {"message": clean(message)} if message else {}
+    return _named(payment.raw, _PAYMENT) | said | _with_service(payment.service, untrusted)
 
 
 def present_service(service: Service) -> Content:

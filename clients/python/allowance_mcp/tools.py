@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from allowance_client import AsyncAllowance, Evaluation
-from allowance_client.errors import AllowanceError, ClientError
+from allowance_client.errors import AllowanceError, ApprovalDeclined, ApprovalPending, ClientError
 
-from allowance_mcp import advice
+from allowance_mcp import advice, holding_advice
 from allowance_mcp.arguments import (
     BadArgument,
     Purchase,
     read_count,
     read_demanded_purchase,
     read_nothing,
-    read_payment_id,
+    read_payment_and_wait,
     read_purchase,
 )
-from allowance_mcp.intents import AlreadyPaid, Intents, Outcome, StillRefused, TooManyAttempts
+from allowance_mcp.intents import Intents
+from allowance_mcp.outcomes import AlreadyPaid, Declined, Paid, StillRefused, TooManyAttempts, Waiting
 from allowance_mcp.presenting import (
     Content,
     figures_of,
@@ -36,6 +37,8 @@ from allowance_mcp.texts import clean
 LONGEST_CALL_S = 45
 # With one answer of the API, and with failures that stored nothing, which the client repeats by itself.
 TIMEOUT_S, PATIENCE_S = 15, 8
+# For a person's approval, in one call.
+LONGEST_WAIT_S = 30
 MOST_SERVICES, MOST_DECISIONS, USUAL_DECISIONS = 100, 50, 10
 PAYING = ("request_payment", "pay_402")
 _EVALUATED_FOR = "Evaluation by allowance_mcp"
@@ -78,7 +81,7 @@ async def _call(name: str, caller: Caller, arguments: Mapping[str, Any]) -> Answ
     except AllowanceError as error:
         return _refused(error, is_request=is_request)
     except TooManyAttempts:
-        what_to_do = f"{advice.TELL}: this payment was refused or has failed too often. Do not try again."
+        what_to_do = f"{holding_advice.TELL}: this payment was refused or has failed too often. Do not try again."
         return _failed({"code": "too_many_attempts", "what_to_do": what_to_do})
     except (ClientError, TimeoutError):
         what_to_do = advice.UNKNOWN if is_request else advice.on_refusal("unavailable")
@@ -101,6 +104,8 @@ async def evaluate_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answ
     evaluation = await caller.api.evaluate(service=wanted.service, amount=wanted.amount, reason=_EVALUATED_FOR)
     if evaluation.is_approved:
         what_to_do = "Nothing was paid. request_payment with the same service and amount would be approved now."
+    elif evaluation.is_held:
+        what_to_do = holding_advice.WOULD_BE_HELD
     else:
         what_to_do = f"Nothing was paid. {_advice_on(evaluation)}"
     return Answer({"status": "evaluated", **present_evaluation(evaluation), "what_to_do": what_to_do})
@@ -125,8 +130,14 @@ async def list_services(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
 
 
 async def get_payment(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
-    """Read a payment's state."""
-    payment = await caller.api.payment(read_payment_id(arguments))
+    """Read a payment's state, at once or when a person has answered."""
+    payment_id, wait_s = read_payment_and_wait(arguments, most_s=LONGEST_WAIT_S)
+    payment = await caller.api.payment(payment_id)
+    if payment.is_pending and wait_s:
+        try:
+            payment = await caller.api.wait_until_decided(payment_id, wait_s)
+        except (ApprovalPending, ApprovalDeclined):
+            payment = await caller.api.payment(payment_id)
     what_to_do = advice.OF_PAYMENT.get(payment.status, advice.OF_PAYMENT["approved"])
     return Answer({"status": "ok", "payment": present_payment(payment), "what_to_do": what_to_do})
 
@@ -149,14 +160,25 @@ async def _pay(caller: Caller, wanted: Purchase) -> Answer:
     outcome = await Intents(caller.api, caller.agent_id).pay(wanted)
     if isinstance(outcome, StillRefused):
         return _still_refused(outcome.evaluation)
+    if isinstance(outcome, Waiting | Declined):
+        return _tell_of_person(outcome, is_demand=wanted.requirements is not None)
     answer = _tell_payment(outcome)
     if outcome.header is None or outcome.payment is None or outcome.payment.status != "approved":
         return answer
     return Answer({**answer.content, "payment_signature": outcome.header, "what_to_do": advice.PRESENT})
 
 
-def _tell_payment(outcome: Outcome) -> Answer:
-    payment = None if isinstance(outcome, StillRefused) else outcome.payment
+def _tell_of_person(outcome: Waiting | Declined, *, is_demand: bool) -> Answer:
+    content: Content = {"payment": present_payment(outcome.payment)}
+    if isinstance(outcome, Waiting):
+        what_to_do = holding_advice.WAITING_FOR_PAYEE if is_demand else holding_advice.WAITING
+        return Answer({"status": "waiting_for_approval", **content, "what_to_do": what_to_do})
+    refused = {"code": "approval_declined", "message": clean(outcome.payment.decline_reason)}
+    return _failed({**refused, **content, "what_to_do": holding_advice.declined(outcome.payment.id)}, "refused")
+
+
+def _tell_payment(outcome: Paid | AlreadyPaid) -> Answer:
+    payment = outcome.payment
     content: Content = {} if payment is None else {"payment": present_payment(payment)}
     if not isinstance(outcome, AlreadyPaid):
         has_failed = payment is not None and payment.status == "failed"

@@ -4,6 +4,7 @@ type Schemas = components["schemas"];
 export type ErrorCode = Schemas["ErrorCode"];
 export type ErrorDetail = Schemas["ErrorDetail"];
 export type PolicyRefusalDetail = Schemas["PolicyRefusalDetail"];
+export type HeldPayment = Schemas["HeldPayment"];
 export type PaymentState = Schemas["PaymentState"];
 /** The API answered with an error. `detail` is what it said; `code` tells errors apart. */
 export declare class AllowanceError<Detail extends ErrorDetail = ErrorDetail> extends Error {
@@ -25,10 +26,28 @@ export declare class AllowanceError<Detail extends ErrorDetail = ErrorDetail> ex
 }
 /** A rule of the policy refused the payment: nothing was paid, and its idempotency key is used up. */
 export declare class PolicyRefused extends AllowanceError<PolicyRefusalDetail> {
-    readonly name = "PolicyRefused";
+    readonly name: string;
     get rule(): PolicyRefusalDetail["rule"];
     /** When the same payment would fit, asked for with a new key; null if waiting does not help. */
     get allowedAt(): Date | null;
+}
+/** A person had to approve the payment, and did not: nothing was paid. Do not ask for it again. */
+export declare class ApprovalDeclined extends PolicyRefused {
+    readonly name = "ApprovalDeclined";
+    /** Its last state, where that was read. */
+    payment: PaymentState | null;
+    /** Make it of a payment whose state says that it was declined, or has expired. */
+    static of(payment: PaymentState): ApprovalDeclined;
+}
+/** A person has to approve the payment, and has not in the time given. It may still be paid: do not pay again. */
+export declare class NotDecidedYet extends Error {
+    readonly payment: PaymentState | HeldPayment;
+    /** The key to ask again with, and only that. */
+    readonly idempotencyKey: string | null;
+    readonly name = "NotDecidedYet";
+    constructor(payment: PaymentState | HeldPayment, 
+    /** The key to ask again with, and only that. */
+    idempotencyKey?: string | null);
 }
 /**
  * No answer came, or none of Allowance's. **A payment may have been approved all the same**: ask again with the same

@@ -37,6 +37,40 @@ export class PolicyRefused extends AllowanceError {
         return this.detail.allowedAt ? new Date(this.detail.allowedAt) : null;
     }
 }
+/** A person had to approve the payment, and did not: nothing was paid. Do not ask for it again. */
+export class ApprovalDeclined extends PolicyRefused {
+    name = "ApprovalDeclined";
+    /** Its last state, where that was read. */
+    payment = null;
+    /** Make it of a payment whose state says that it was declined, or has expired. */
+    static of(payment) {
+        const detail = {
+            code: "approval_declined",
+            message: payment.declineReason ?? "A person had to approve this payment, and did not.",
+            retry: "new_key",
+            docs: "/v1/docs/errors/approval_declined",
+            rule: "approved_by_person",
+            logId: payment.logId,
+            policyRevision: payment.policyRevision,
+        };
+        const error = new ApprovalDeclined(detail, 403, new Headers());
+        error.payment = payment;
+        return error;
+    }
+}
+/** A person has to approve the payment, and has not in the time given. It may still be paid: do not pay again. */
+export class NotDecidedYet extends Error {
+    payment;
+    idempotencyKey;
+    name = "NotDecidedYet";
+    constructor(payment, 
+    /** The key to ask again with, and only that. */
+    idempotencyKey = null) {
+        super(`${payment.id} waits for a person's approval until ${payment.approvalExpiresAt ?? "it expires"}`);
+        this.payment = payment;
+        this.idempotencyKey = idempotencyKey;
+    }
+}
 /**
  * No answer came, or none of Allowance's. **A payment may have been approved all the same**: ask again with the same
  * `idempotencyKey` and the same request, and be told.
@@ -73,9 +107,10 @@ export function readError(body, { status, headers }, idempotencyKey) {
     if (typeof detail?.code !== "string" || typeof detail.message !== "string")
         return undefined;
     // A 503 names its rule, too, but keeps no key.
-    return "rule" in detail && detail.retry !== "same_key"
-        ? new PolicyRefused(detail, status, headers, idempotencyKey)
-        : new AllowanceError(detail, status, headers, idempotencyKey);
+    if (!("rule" in detail) || detail.retry === "same_key")
+        return new AllowanceError(detail, status, headers, idempotencyKey);
+    const Refusal = detail.code === "approval_declined" ? ApprovalDeclined : PolicyRefused;
+    return new Refusal(detail, status, headers, idempotencyKey);
 }
 /** What is wrong with which field, to stand behind the message: a trace shows nothing else. */
 const fieldsOf = ({ fields = [] }) => fields.map(({ param, message }) => ` ${param}: ${message}`).join("");

@@ -1,6 +1,6 @@
 /** Pay with an Allowance: a typed client that keeps the idempotency key of a payment over every attempt. */
 import { type Client as Operations } from "openapi-fetch";
-import { type PaymentState } from "./errors.js";
+import { type HeldPayment, type PaymentState } from "./errors.js";
 import type { components, paths } from "../schema.js";
 export * from "./errors.js";
 export * from "./x402.js";
@@ -30,6 +30,8 @@ export interface PayOptions {
     idempotencyKey?: string;
     /** Let the API answer only once the transaction is in a block, or after so many seconds: at most 30. */
     waitS?: number;
+    /** If a person has to approve the payment, wait so many seconds for that: 0. */
+    waitUntilDecidedS?: number;
 }
 export declare class Allowance {
     #private;
@@ -38,16 +40,19 @@ export declare class Allowance {
     constructor({ baseUrl, apiKey, attempts, patienceS, fetch }: Options);
     /**
      * Request a payment; returns it once it is approved. A lost answer is asked for again with the same key, so that
-     * nothing is paid twice.
+     * nothing is paid twice. If a person has to approve it and has not yet, it is returned with the status
+     * `pending_approval`: nothing is paid, and the same key tells later what has become of it.
      *
-     * Throws `PolicyRefused`, `AllowanceError` and `NoAnswer`; each says which key was used.
+     * Throws `PolicyRefused` (of which `ApprovalDeclined` is one), `AllowanceError` and `NoAnswer`; each says which key
+     * was used.
      */
-    pay(body: PaymentRequest, { idempotencyKey, waitS }?: PayOptions): Promise<Payment>;
+    pay(body: PaymentRequest, { idempotencyKey, waitS, waitUntilDecidedS }?: PayOptions): Promise<Payment | HeldPayment>;
     /**
      * Pay what a payee's 402 asks for: `paymentRequirements` is one element of its `accepts`, as it came. `payingFetch`
-     * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them.
+     * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them. While
+     * a person has to approve it there is none, and `NotDecidedYet` is thrown.
      */
-    payDemand(body: DemandedPaymentRequest, { idempotencyKey }?: Pick<PayOptions, "idempotencyKey">): Promise<DemandedPayment>;
+    payDemand(body: DemandedPaymentRequest, { idempotencyKey, waitUntilDecidedS }?: Omit<PayOptions, "waitS">): Promise<DemandedPayment>;
     /** Ask what `pay` would be answered now, rule by rule. Nothing is decided, and what is decided meanwhile counts. */
     evaluate(body: PaymentRequest): Promise<Evaluation>;
     /** Read a payment as it is now. */
@@ -57,9 +62,17 @@ export declare class Allowance {
     /**
      * Wait until a payment is final on its chain.
      *
-     * Throws `PaymentFailed`, `NotSettledYet` after `timeoutS` seconds, and what `payment` throws.
+     * Throws `PaymentFailed`, `ApprovalDeclined`, `NotSettledYet` after `timeoutS` seconds, and what `payment` throws.
      */
     waitSettled(id: string, { timeoutS }?: {
+        timeoutS?: number;
+    }): Promise<PaymentState>;
+    /**
+     * Wait while a person has to approve a payment; returns it once it is approved.
+     *
+     * Throws `ApprovalDeclined`, `NotDecidedYet` after `timeoutS` seconds, and what `payment` throws.
+     */
+    waitUntilDecided(id: string, { timeoutS }?: {
         timeoutS?: number;
     }): Promise<PaymentState>;
 }

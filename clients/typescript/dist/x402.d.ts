@@ -7,6 +7,8 @@ export interface PayingOptions {
     mostUnits: bigint;
     /** For the log, which the payee reads, too. Without it: method and address, without its query. */
     reason?: string;
+    /** If a person has to approve a payment, wait so many seconds for that: 0. */
+    waitUntilDecidedS?: number;
     fetch?: typeof globalThis.fetch;
     /** Is told of each payment, before the payee is asked again. */
     onPaid?: (payment: DemandedPayment) => void;
@@ -17,6 +19,7 @@ export interface PayingInit extends RequestInit {
 }
 /**
  * Make a `fetch` that asks again with a payment where a payee answers 402. One call is one purchase, paid once; what the
- * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws.
+ * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws: `NotDecidedYet` while a
+ * person has to approve the payment; call again later with the same `idempotencyKey`.
  */
-export declare function payingFetch(allowance: Allowance, { agentId, services, mostUnits, reason, fetch, onPaid }: PayingOptions): (input: string | URL | Request, init?: PayingInit) => Promise<Response>;
+export declare function payingFetch(allowance: Allowance, { agentId, services, mostUnits, reason, waitUntilDecidedS, fetch, onPaid }: PayingOptions): (input: string | URL | Request, init?: PayingInit) => Promise<Response>;

@@ -3,14 +3,15 @@ import { AllowanceError } from "./errors.js";
 import { newKey } from "./keys.js";
 /**
  * Make a `fetch` that asks again with a payment where a payee answers 402. One call is one purchase, paid once; what the
- * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws.
+ * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws: `NotDecidedYet` while a
+ * person has to approve the payment; call again later with the same `idempotencyKey`.
  */
-export function payingFetch(allowance, { agentId, services, mostUnits, reason, fetch = globalThis.fetch, onPaid }) {
+export function payingFetch(allowance, { agentId, services, mostUnits, reason, waitUntilDecidedS = 0, fetch = globalThis.fetch, onPaid }) {
     const byOrigin = new Map(Object.entries(services).map(([origin, service]) => [new URL(origin).origin, service]));
     async function pay(accepted, purchase, key) {
         for (const [index, paymentRequirements] of accepted.entries()) {
             try {
-                return await allowance.payDemand({ ...purchase, paymentRequirements }, { idempotencyKey: key });
+                return await allowance.payDemand({ ...purchase, paymentRequirements }, { idempotencyKey: key, waitUntilDecidedS });
             }
             catch (error) {
                 if (index === accepted.length - 1 || !isNotServed(error))

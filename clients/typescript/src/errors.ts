@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 export type ErrorCode = Schemas["ErrorCode"];
 export type ErrorDetail = Schemas["ErrorDetail"];
 export type PolicyRefusalDetail = Schemas["PolicyRefusalDetail"];
+export type HeldPayment = Schemas["HeldPayment"];
 export type PaymentState = Schemas["PaymentState"];
 
 /** The API answered with an error. `detail` is what it said; `code` tells errors apart. */
@@ -39,7 +40,7 @@ export class AllowanceError<Detail extends ErrorDetail = ErrorDetail> extends Er
 
 /** A rule of the policy refused the payment: nothing was paid, and its idempotency key is used up. */
 export class PolicyRefused extends AllowanceError<PolicyRefusalDetail> {
-  override readonly name = "PolicyRefused";
+  override readonly name: string = "PolicyRefused";
 
   get rule(): PolicyRefusalDetail["rule"] {
     return this.detail.rule;
@@ -48,6 +49,42 @@ export class PolicyRefused extends AllowanceError<PolicyRefusalDetail> {
   /** When the same payment would fit, asked for with a new key; null if waiting does not help. */
   get allowedAt(): Date | null {
     return this.detail.allowedAt ? new Date(this.detail.allowedAt) : null;
+  }
+}
+
+/** A person had to approve the payment, and did not: nothing was paid. Do not ask for it again. */
+export class ApprovalDeclined extends PolicyRefused {
+  override readonly name = "ApprovalDeclined";
+  /** Its last state, where that was read. */
+  payment: PaymentState | null = null;
+
+  /** Make it of a payment whose state says that it was declined, or has expired. */
+  static of(payment: PaymentState): ApprovalDeclined {
+    const detail: PolicyRefusalDetail = {
+      code: "approval_declined",
+      message: payment.declineReason ?? "A person had to approve this payment, and did not.",
+      retry: "new_key",
+      docs: "/v1/docs/errors/approval_declined",
+      rule: "approved_by_person",
+      logId: payment.logId,
+      policyRevision: payment.policyRevision,
+    };
+    const error = new ApprovalDeclined(detail, 403, new Headers());
+    error.payment = payment;
+    return error;
+  }
+}
+
+/** A person has to approve the payment, and has not in the time given. It may still be paid: do not pay again. */
+export class NotDecidedYet extends Error {
+  override readonly name = "NotDecidedYet";
+
+  constructor(
+    readonly payment: PaymentState | HeldPayment,
+    /** The key to ask again with, and only that. */
+    readonly idempotencyKey: string | null = null,
+  ) {
+    super(`${payment.id} waits for a person's approval until ${payment.approvalExpiresAt ?? "it expires"}`);
   }
 }
 
@@ -93,9 +130,10 @@ export function readError(
   const detail = (body as { error?: Partial<PolicyRefusalDetail> } | null | undefined)?.error;
   if (typeof detail?.code !== "string" || typeof detail.message !== "string") return undefined;
   // A 503 names its rule, too, but keeps no key.
-  return "rule" in detail && detail.retry !== "same_key"
-    ? new PolicyRefused(detail as PolicyRefusalDetail, status, headers, idempotencyKey)
-    : new AllowanceError(detail as ErrorDetail, status, headers, idempotencyKey);
+  if (!("rule" in detail) || detail.retry === "same_key")
+    return new AllowanceError(detail as ErrorDetail, status, headers, idempotencyKey);
+  const Refusal = detail.code === "approval_declined" ? ApprovalDeclined : PolicyRefused;
+  return new Refusal(detail as PolicyRefusalDetail, status, headers, idempotencyKey);
 }
 
 /** What is wrong with which field, to stand behind the message: a trace shows nothing else. */

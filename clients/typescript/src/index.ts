@@ -1,7 +1,17 @@
 /** Pay with an Allowance: a typed client that keeps the idempotency key of a payment over every attempt. */
 import createOperations, { type Client as Operations } from "openapi-fetch";
 
-import { NoAnswer, NotSettledYet, PaymentFailed, readError, type AllowanceError, type PaymentState } from "./errors.js";
+import {
+  ApprovalDeclined,
+  NoAnswer,
+  NotDecidedYet,
+  NotSettledYet,
+  PaymentFailed,
+  readError,
+  type AllowanceError,
+  type HeldPayment,
+  type PaymentState,
+} from "./errors.js";
 import { newKey } from "./keys.js";
 import type { components, paths } from "../schema.js";
 
@@ -36,6 +46,8 @@ export interface PayOptions {
   idempotencyKey?: string;
   /** Let the API answer only once the transaction is in a block, or after so many seconds: at most 30. */
   waitS?: number;
+  /** If a person has to approve the payment, wait so many seconds for that: 0. */
+  waitUntilDecidedS?: number;
 }
 
 interface Answer<Data> {
@@ -63,34 +75,46 @@ export class Allowance {
 
   /**
    * Request a payment; returns it once it is approved. A lost answer is asked for again with the same key, so that
-   * nothing is paid twice.
+   * nothing is paid twice. If a person has to approve it and has not yet, it is returned with the status
+   * `pending_approval`: nothing is paid, and the same key tells later what has become of it.
    *
-   * Throws `PolicyRefused`, `AllowanceError` and `NoAnswer`; each says which key was used.
+   * Throws `PolicyRefused` (of which `ApprovalDeclined` is one), `AllowanceError` and `NoAnswer`; each says which key
+   * was used.
    */
-  pay(body: PaymentRequest, { idempotencyKey = newKey(), waitS }: PayOptions = {}): Promise<Payment> {
+  pay(
+    body: PaymentRequest,
+    { idempotencyKey = newKey(), waitS, waitUntilDecidedS = 0 }: PayOptions = {},
+  ): Promise<Payment | HeldPayment> {
     const header = {
       "Idempotency-Key": idempotencyKey,
       ...(waitS === undefined ? {} : { Prefer: `wait=${Math.ceil(waitS)}` }),
     };
-    return this.#repeat(
-      (signal) => this.operations.POST("/v1/payments/request", { params: { header }, body, signal }),
-      idempotencyKey,
-    );
+    const ask = () =>
+      this.#repeat(
+        (signal) => this.operations.POST("/v1/payments/request", { params: { header }, body, signal }),
+        idempotencyKey,
+      );
+    return this.#askUntilDecided<Payment>(ask, waitUntilDecidedS, idempotencyKey);
   }
 
   /**
    * Pay what a payee's 402 asks for: `paymentRequirements` is one element of its `accepts`, as it came. `payingFetch`
-   * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them.
+   * does all of it. The answer's `paymentPayload` is for the payee; keys and what is thrown are as `pay` has them. While
+   * a person has to approve it there is none, and `NotDecidedYet` is thrown.
    */
-  payDemand(
+  async payDemand(
     body: DemandedPaymentRequest,
-    { idempotencyKey = newKey() }: Pick<PayOptions, "idempotencyKey"> = {},
+    { idempotencyKey = newKey(), waitUntilDecidedS = 0 }: Omit<PayOptions, "waitS"> = {},
   ): Promise<DemandedPayment> {
     const header = { "Idempotency-Key": idempotencyKey };
-    return this.#repeat(
-      (signal) => this.operations.POST("/v1/payments/x402", { params: { header }, body, signal }),
-      idempotencyKey,
-    );
+    const ask = () =>
+      this.#repeat(
+        (signal) => this.operations.POST("/v1/payments/x402", { params: { header }, body, signal }),
+        idempotencyKey,
+      );
+    const payment = await this.#askUntilDecided<DemandedPayment>(ask, waitUntilDecidedS, idempotencyKey);
+    if (isHeld(payment)) throw new NotDecidedYet(payment, idempotencyKey);
+    return payment;
   }
 
   /** Ask what `pay` would be answered now, rule by rule. Nothing is decided, and what is decided meanwhile counts. */
@@ -113,17 +137,56 @@ export class Allowance {
   /**
    * Wait until a payment is final on its chain.
    *
-   * Throws `PaymentFailed`, `NotSettledYet` after `timeoutS` seconds, and what `payment` throws.
+   * Throws `PaymentFailed`, `ApprovalDeclined`, `NotSettledYet` after `timeoutS` seconds, and what `payment` throws.
    */
   async waitSettled(id: string, { timeoutS = 300 }: { timeoutS?: number } = {}): Promise<PaymentState> {
+    const payment = await this.#wait(id, timeoutS, ({ status }) => status === "settled" || status === "failed");
+    if (payment.status === "failed") throw new PaymentFailed(payment);
+    if (payment.status !== "settled") throw new NotSettledYet(payment);
+    return payment;
+  }
+
+  /**
+   * Wait while a person has to approve a payment; returns it once it is approved.
+   *
+   * Throws `ApprovalDeclined`, `NotDecidedYet` after `timeoutS` seconds, and what `payment` throws.
+   */
+  async waitUntilDecided(id: string, { timeoutS = 600 }: { timeoutS?: number } = {}): Promise<PaymentState> {
+    const payment = await this.#wait(id, timeoutS, (one) => !isHeld(one));
+    if (isHeld(payment)) throw new NotDecidedYet(payment);
+    return payment;
+  }
+
+  /** Read a payment until that is over, or the time. */
+  async #wait(id: string, timeoutS: number, isOver: (payment: PaymentState) => boolean): Promise<PaymentState> {
     const end = Date.now() + timeoutS * 1000;
     for (let pauseS = 1; ; pauseS = Math.min(pauseS * 1.5, 5)) {
       const payment = await this.payment(id);
-      if (payment.status === "settled") return payment;
-      if (payment.status === "failed") throw new PaymentFailed(payment);
+      if (payment.status === "declined" || payment.status === "expired") throw ApprovalDeclined.of(payment);
       const leftS = (end - Date.now()) / 1000;
-      if (leftS <= 0) throw new NotSettledYet(payment);
+      if (isOver(payment) || leftS <= 0) return payment;
       await pause(Math.min(pauseS, leftS));
+    }
+  }
+
+  /** Ask; while a person has to approve it, wait for that, and ask with the same key what has become of it. */
+  async #askUntilDecided<Paid extends { id: string; status: string }>(
+    ask: () => Promise<Paid | HeldPayment>,
+    decidedS: number,
+    idempotencyKey: string,
+  ): Promise<Paid | HeldPayment> {
+    const end = Date.now() + decidedS * 1000;
+    for (;;) {
+      const payment = await ask();
+      const leftS = (end - Date.now()) / 1000;
+      if (!isHeld(payment) || leftS <= 0) return payment;
+      try {
+        await this.waitUntilDecided(payment.id, { timeoutS: leftS });
+      } catch (error) {
+        if (error instanceof NotDecidedYet) return payment;
+        // The key's own answer is the whole refusal.
+        if (!(error instanceof ApprovalDeclined)) throw error instanceof NoAnswer ? new NoAnswer(error.cause, idempotencyKey) : error;
+      }
     }
   }
 
@@ -157,5 +220,7 @@ export class Allowance {
     }
   }
 }
+
+const isHeld = (payment: { status: string }): payment is HeldPayment => payment.status === "pending_approval";
 
 const pause = (seconds: number): Promise<void> => new Promise((done) => setTimeout(done, seconds * 1000));

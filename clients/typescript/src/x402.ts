@@ -13,6 +13,8 @@ export interface PayingOptions {
   mostUnits: bigint;
   /** For the log, which the payee reads, too. Without it: method and address, without its query. */
   reason?: string;
+  /** If a person has to approve a payment, wait so many seconds for that: 0. */
+  waitUntilDecidedS?: number;
   fetch?: typeof globalThis.fetch;
   /** Is told of each payment, before the payee is asked again. */
   onPaid?: (payment: DemandedPayment) => void;
@@ -25,18 +27,19 @@ export interface PayingInit extends RequestInit {
 
 /**
  * Make a `fetch` that asks again with a payment where a payee answers 402. One call is one purchase, paid once; what the
- * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws.
+ * payee answers to the payment is returned, be it another 402. Throws what `payDemand` throws: `NotDecidedYet` while a
+ * person has to approve the payment; call again later with the same `idempotencyKey`.
  */
 export function payingFetch(
   allowance: Allowance,
-  { agentId, services, mostUnits, reason, fetch = globalThis.fetch, onPaid }: PayingOptions,
+  { agentId, services, mostUnits, reason, waitUntilDecidedS = 0, fetch = globalThis.fetch, onPaid }: PayingOptions,
 ): (input: string | URL | Request, init?: PayingInit) => Promise<Response> {
   const byOrigin = new Map(Object.entries(services).map(([origin, service]) => [new URL(origin).origin, service]));
 
   async function pay(accepted: Requirements[], purchase: Omit<DemandedPaymentRequest, "paymentRequirements">, key: string) {
     for (const [index, paymentRequirements] of accepted.entries()) {
       try {
-        return await allowance.payDemand({ ...purchase, paymentRequirements }, { idempotencyKey: key });
+        return await allowance.payDemand({ ...purchase, paymentRequirements }, { idempotencyKey: key, waitUntilDecidedS });
       } catch (error) {
         if (index === accepted.length - 1 || !isNotServed(error)) throw error;
       }

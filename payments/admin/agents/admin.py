@@ -19,12 +19,15 @@ from foundation.kernel.times import utc_now
 from ledger.queries import find_budgets
 from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
 from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts
+from payments.admin.agents.follow_page import follow
 from payments.admin.agents.funding_page import show_funding
 from payments.admin.agents.history_page import show_history
 from payments.admin.agents.inlines import INLINES
 from payments.admin.agents.new_agent import make_agent
 from payments.admin.agents.overview import show_overview
 from payments.admin.agents.policy_pages import edit_policy
+from payments.admin.agents.shadow_page import show_shadow
+from payments.admin.agents.template_pages import TEMPLATE_PAGES
 from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
@@ -32,6 +35,7 @@ from policy.admin.key_forms import ReasonForm
 from policy.agent_archive import archive_agent, restore_agent
 from policy.models import Agent
 from policy.proposals import PAUSE, RESUME
+from services.admin.webhook_columns import deliveries_to_owner, endpoint_of_owner
 from staff.kinds import make
 from staff.lists import ListedAdmin
 from staff.reauthentication import reauthenticate_first
@@ -52,6 +56,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     fieldsets = (
         ("Allowance", {"fields": ("asset", gas_facts, instant("created_at"))}),
         ("Newest decision", {"fields": (mono("last_entry_id"), mono("last_entry_hash"), instant("last_entry_at"))}),
+        ("Webhook of its owner", {"fields": (endpoint_of_owner, deliveries_to_owner)}),
     )
     inlines = INLINES
     actions = ("pause", "resume", "adjust", "withdraw", "archive", "restore")
@@ -68,9 +73,12 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         return cast("HttpResponse", make_agent(request))
 
     def get_urls(self) -> list[URLPattern]:
-        pages = (("policy", edit_policy), ("history", show_history), ("fund", show_funding))
+        pages = (
+            ("policy", edit_policy), ("history", show_history), ("fund", show_funding), ("follow", follow),
+            ("shadow", show_shadow),
+        )  # fmt: skip
         own = [path(f"<path:agent_id>/{name}/", view, name=f"policy_agent_{name}") for name, view in pages]
-        return [*own, *super().get_urls()]
+        return [*TEMPLATE_PAGES, *own, *super().get_urls()]
 
     def get_paginator(
         self, request: HttpRequest, queryset: QuerySet[Agent], per_page: int, *args: Any, **options: Any

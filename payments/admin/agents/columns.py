@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from foundation.console.figures import show_amount
@@ -27,6 +27,12 @@ def budget_of(agent: Agent) -> Budget:
     return budget
 
 
+def _with_held(budget: Budget) -> SafeString | str:
+    balance, (held, _) = show_amount(budget.balance), budget.held
+    more = format_html('{}<br><span class="muted">{} more wait</span>', balance, show_amount(held))
+    return more if held else balance
+
+
 def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent], Any]:
     @admin.display(description=description)
     def column(agent: Agent) -> Any:
@@ -35,7 +41,7 @@ def _column(description: str, read: Callable[[Budget], Any]) -> Callable[[Agent]
     return column
 
 
-_BALANCE = _column("balance", lambda budget: show_amount(budget.balance))
+_BALANCE = _column("balance", _with_held)
 _DAY = _column("last 24 hours", lambda budget: usage_bar(budget.spent_today, budget.daily_limit, "daily limit"))
 _WEEK = _column("last 7 days", lambda budget: usage_bar(budget.spent_this_week, budget.weekly_limit, "weekly limit"))
 _RUNWAY = _column("runway", runway)

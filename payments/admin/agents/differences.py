@@ -10,6 +10,7 @@ from policy.limits import Limits
 from policy.more_limits import PARTS
 
 _EVERY = "every approved payee"
+_TAGGED = "with one of the allowed tags"
 
 
 class Difference(NamedTuple):
@@ -32,11 +33,12 @@ def compare(old: Limits | None, new: Limits, asset: str) -> list[Difference]:
     ]
 
 
-def services_words(allowed: Sequence[str] | None) -> str:
+def services_words(allowed: Sequence[str] | None, tags: Sequence[str] | None) -> str:
     """Say which payees a policy allows."""
     if allowed is None:
-        return _EVERY
-    return ", ".join(allowed) or "none"
+        return _EVERY if tags is None else f"{_EVERY} {_TAGGED}"
+    named = ", ".join(allowed) or "none"
+    return named if tags is None else f"{named}, and {_EVERY} {_TAGGED}"
 
 
 def _amounts(label: str, old: Decimal | None, new: Decimal, asset: str) -> Difference:
@@ -56,7 +58,5 @@ def _optional(old: Limits, new: Limits, asset: str) -> Iterator[Difference]:
 
 
 def _services(old: Limits | None, new: Limits) -> Difference:
-    shown = services_words(new.allowed_services)
-    if old is None or services_words(old.allowed_services) == shown:
-        return Difference("May pay", shown, shown, is_changed=False)
-    return Difference("May pay", services_words(old.allowed_services), shown, is_changed=True)
+    was, shown = (services_words(one.allowed_services, one.more.allowed_tags) for one in (old or new, new))
+    return Difference("May pay", was, shown, is_changed=was != shown)

@@ -13,7 +13,7 @@ from payments.admin.agents.limit_fields import grouped, has_any, make_fields, wr
 from policy.agent_ids import check_agent_id
 from policy.limits import Limits
 from policy.more_limits import PARTS, MoreLimits
-from policy.operations import check_limits
+from policy.revisions import check_limits
 from services.models import Service, ServiceStatus
 
 _AMOUNTS = ("max_per_payment", "daily_limit", "weekly_limit")
@@ -38,6 +38,8 @@ class LimitsForm(forms.Form):
         widget=forms.RadioSelect,
         initial=ALL,
         label="May pay",
+        help_text="Allowed tags stand among the limits below. With them, it is every approved payee that has one, or "
+        "these and those that have one.",
     )
 
     def __init__(self, posted: Any, *, asset: Asset | None = None, limits: Limits | None = None) -> None:

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 from foundation.console.views import show_page, staff_page
 from payments.admin.agents.differences import Difference, compare
 from policy.models import Agent, PolicyRevision
-from policy.operations import limits_of
+from policy.revisions import limits_of
 from staff.models import AuditEntry
 
 _PER_PAGE = 50

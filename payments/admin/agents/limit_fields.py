@@ -15,7 +15,12 @@ from policy.limit_kinds import PAYEES
 from policy.more_limits import PARTS, LimitPart, MoreLimits, given
 
 # By how their fields begin; they stand in this order.
-_HEADINGS = {"payee_": "To each payee", "allowed_": "When it may pay", "new_payee_": "To a new payee"}
+_HEADINGS = {
+    "allowed_tags": "Groups of payees",
+    "payee_": "To each payee",
+    "allowed_": "When it may pay",
+    "new_payee_": "To a new payee",
+}
 # Where a form has room for more than an option of a command has.
 _HELP = {
     "payee_limits": "Payees with other limits than these, one a line, such as `shop: payment 5, day 20, week none`. "

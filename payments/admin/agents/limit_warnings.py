@@ -55,6 +55,7 @@ def warnings(limits: Limits, asset: str, *, now: datetime | None = None) -> list
         *_of_nothing(limits),
         *_of_time(limits, now or utc_now()),
         *_of_unknown_payees(limits),
+        *_of_empty_tags(limits),
     ]
 
 
@@ -97,6 +98,12 @@ def _of_unknown_payees(limits: Limits) -> Iterator[str]:
     known = set(Service.objects.filter(pk__in=list(payees)).values_list("pk", flat=True))
     if unknown := sorted(payees.keys() - known):
         yield f"No payee has the id of an exception: {named(unknown)}."
+
+
+def _of_empty_tags(limits: Limits) -> Iterator[str]:
+    tags = limits.more.allowed_tags or ()
+    if empty := [tag for tag in tags if not Service.objects.filter(tags__contains=[tag]).exists()]:
+        yield f"No payee has an allowed tag: {named(empty)}."
 
 
 def _value(limits: Limits, name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from foundation.console.figures import show_amount
 from foundation.kernel.times import format_instant
-from policy.limit_kinds import PAYEES
+from policy.limit_kinds import FLAG, PAYEES, TAGS
 from policy.more_limits import LimitPart
 from policy.payee_limits import NAMES, PayeeException
 
@@ -20,7 +20,7 @@ def words_of_part(part: LimitPart, value: Any, asset: str) -> dict[str, str]:
         return {f"Exception for {payee}": _say_exception(one, asset) for payee, one in value.items()}
     if part.kind.is_amount:
         return {part.label: f"{show_amount(value)} {asset}"}
-    return {part.label: _say(value)}
+    return {part.label: part.kind.write(value) if part.kind in (FLAG, TAGS) else _say(value)}
 
 
 def write_moment(moment: datetime) -> str:

@@ -4,13 +4,16 @@ from typing import Any
 
 from django.utils.safestring import SafeString
 
+from foundation.console.links import list_page
 from foundation.kernel.errors import OperationRefused
 from ledger.queries import Budget, find_budget
 from payments.admin.agents.differences import services_words
 from payments.admin.agents.limit_words import words_of_part
-from payments.admin.agents.usage import runway, usage_bar
+from payments.admin.agents.usage import held_words, runway, usage_bar
+from payments.admin.hold_states import HoldState
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, MoreLimits, given
+from policy.shadows import find_shadow
 
 # What the optional limits are called of which it is known how much is used.
 _COUNTED = {
@@ -44,12 +47,16 @@ def show_overview(agent_id: str) -> dict[str, Any]:
     bars, words = _bars(budget, more), _more_words(budget, more)
     return {
         "budget": budget,
+        "held": held_words(budget),
+        "held_url": list_page("ledger_hold", state=HoldState.WAITS, agent=agent_id),
         "runway": runway(budget),
         "bars": [(title, bars[field]) for field, title in _TITLES.items() if field in bars],
-        "may_pay": services_words(policy.allowed_services),
+        "may_pay": services_words(policy.allowed_services, more.allowed_tags),
+        "follows": policy.template,
         "more": words,
         "is_more_open": len(words) <= _MOST_SHOWN,
         "problem": problem,
+        "shadow": find_shadow(agent_id),
     }
 
 

@@ -1,36 +1,34 @@
 """The pages that change an agent's policy: the editor, then what the change would have done, then the reason."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.admin.utils import quote, unquote
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
 
 from foundation.console.figures import show_amount
-from foundation.console.kept import forget, sent
+from foundation.console.kept import sent
 from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.assets import Asset
-from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
-from ledger.past import Payee
+from ledger.past_payees import read_payees
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
+from payments.admin.agents.effects import show_effect
 from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
 from payments.admin.agents.limit_warnings import warnings
+from payments.admin.agents.shadow_page import SHADOW, do_and_lead_to_agent
 from policy.admin.key_forms import ReasonForm
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.one_person import takes_two
-from policy.operations import limits_of
 from policy.proposals import propose_policy
-from policy.rules import words_of_refusal
-from services.models import Service
-from staff.asking import say
+from policy.revisions import limits_of
+from policy.shadow_proposals import propose_shadow
+from policy.shadows import find_shadow
 from staff.reauthentication import reauthenticate_first
 
 
@@ -87,6 +85,8 @@ def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: 
     if request.method == "POST" and not (is_seen and reason.is_valid()):
         return lead_to_page(request, reason)
     limits = form.limits()
+    if request.method == "POST" and "shadow" in request.POST:
+        return _begin_shadow(request, agent, limits, reason.cleaned_data["reason"])
     change = _Change(agent, present, limits, compare(limits_of(present), limits, agent.asset), _preview(agent, limits))
     if request.method == "POST":
         return _propose(request, change, reason.cleaned_data["reason"])
@@ -94,14 +94,13 @@ def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: 
 
 
 def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse:
-    try:
-        outcome = propose_policy(change.present, change.limits, shown=_shown(change), reason=reason, by=request.user)
-    except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        say(request, outcome)
-    forget(request)
-    return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(change.agent.pk)]))
+    asked = partial(propose_policy, change.present, change.limits, shown=_shown(change), reason=reason, by=request.user)
+    return do_and_lead_to_agent(request, change.agent.pk, asked)
+
+
+def _begin_shadow(request: HttpRequest, agent: Agent, limits: Limits, reason: str) -> HttpResponse:
+    asked = partial(propose_shadow, agent.pk, limits, reason=reason, by=request.user)
+    return do_and_lead_to_agent(request, agent.pk, asked)
 
 
 def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, form: LimitsForm) -> HttpResponse:
@@ -114,9 +113,9 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, for
         old_title=f"In force: {change.present}",
         differences=change.differences,
         warnings=warnings(change.limits, change.agent.asset),
-        effect=change.effect,
-        shares=_shares(change.effect),
         days=PERIOD.days,
+        has_shadow=find_shadow(change.agent.pk) is not None,
+        **show_effect(request, change.agent.pk, change.effect),
         sent=_sent(form.data),
         needs_second=takes_two(
             change.agent.pk, Asset(change.agent.asset), change.limits, old=limits_of(change.present)
@@ -126,41 +125,7 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, for
 
 
 def _preview(agent: Agent, limits: Limits) -> Preview:
-    payees = {} if limits.allowed_services == [] else _payees(limits)
-    return preview_limits(agent, limits, now=utc_now(), payees=payees)
-
-
-def _payees(limits: Limits) -> Mapping[str, Payee]:
-    """Read the payees as they are now, those that the new limits allow."""
-    services = Service.objects.all()
-    if limits.allowed_services is not None:
-        services = services.filter(pk__in=limits.allowed_services)
-    minimums = {caip2: served.minimums for caip2, served in settings.CHAINS.items()}
-    return {
-        pk: Payee(asset, minimums.get(chain, {}).get(Asset(asset)), decided_at if status == "approved" else None)
-        for pk, asset, chain, status, decided_at in services.values_list("pk", "asset", "chain", "status", "decided_at")
-    }
-
-
-def _shares(effect: Preview) -> list[dict[str, Any]]:
-    """Put what would have come out differently into words, by rule."""
-    return [
-        {
-            "title": title,
-            "share": share,
-            "rules": [
-                (words_of_refusal(name).refused, count, share.total_by_rule[name])
-                for name, count in share.by_rule.most_common()
-            ],
-            "rows": [
-                (one, words_of_refusal(one.rule if is_refused else one.past.rule).refused) for one in share.newest
-            ],
-        }
-        for title, share, is_refused in (
-            ("Refused, though they were approved", effect.refused, True),
-            ("Let through, though they were refused", effect.let_through, False),
-        )
-    ]
+    return preview_limits(agent, limits, now=utc_now(), payees=read_payees(limits))
 
 
 def _shown(change: _Change) -> list[tuple[str, str]]:
@@ -169,6 +134,7 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
     return [
         ("Agent", change.agent.pk),
         ("Policy until now", str(change.present)),
+        *([("Template that it leaves", change.present.template)] if change.present.template else []),
         *((one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in change.differences),
         (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
         (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),
@@ -185,8 +151,10 @@ def _sent(posted: Any) -> list[tuple[str, str]]:
 
 
 def _beginning(request: HttpRequest, present: PolicyRevision) -> Limits:
-    """Begin with the present limits, or with those of an earlier revision that somebody wants back."""
+    """Begin with the present limits, or with those of a shadow, or of an earlier revision that somebody wants back."""
     number = request.GET.get("from", "")
+    if number == SHADOW and (shadow := find_shadow(present.agent_id)) is not None:
+        return limits_of(shadow)
     earlier = None
     if number.isdecimal() and len(number) < len(str(2**31)):
         earlier = PolicyRevision.objects.filter(agent_id=present.agent_id, number=int(number)).first()

@@ -6,8 +6,8 @@ from foundation.kernel.assets import Asset
 from payments.admin.agents.differences import compare
 from payments.admin.agents.limit_warnings import warnings
 from policy.models import Agent, PolicyRevision
-from policy.operations import limits_of
 from policy.proposals import limits_asked
+from policy.revisions import limits_of
 from staff.models import ChangeRequest
 
 TEMPLATE = "console/agents/requested.html"

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from foundation.console.figures import show_figure
+from foundation.console.figures import show_amount, show_figure
 from ledger.queries import Budget
 from ledger.usage import NEAR_A_LIMIT, RUNS_DRY_WITHIN_DAYS, Usage, days_left, find_usage, share
 from policy.models import Agent
@@ -102,7 +102,7 @@ def usage_bar(used: Decimal | int, limit: Decimal | int, name: str) -> SafeStrin
 
 def runway(budget: Budget) -> str:
     """Say how long the balance lasts at the rate of the last seven days."""
-    days = days_left(budget.balance, budget.spent_this_week)
+    days = days_left(budget.balance, budget.spent_this_week - budget.held[0])
     if days is None:
         return "no spend lately"
     if days < 1:
@@ -111,3 +111,9 @@ def runway(budget: Budget) -> str:
         return "more than a year"
     whole = int(days)
     return f"about {whole} day{'' if whole == 1 else 's'}"
+
+
+def held_words(budget: Budget) -> str:
+    """Say how much of an agent's money waits for a person's approval, which is not in its balance; "": nothing."""
+    amount, _ = budget.held
+    return f"{show_amount(amount)} {budget.asset} more wait for approval" if amount else ""

@@ -8,27 +8,29 @@ from django.core.management.base import CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand, add_reason
 from foundation.kernel.times import format_instant, utc_now
+from services.management.secret_output import write_secrets
+from services.models import agent_of_endpoint
 from services.webhooks.operations import reseal_secrets, reveal_secrets
 from services.webhooks.queries import OVERDUE_AFTER, EndpointStatus, read_statuses, read_totals
 
 _FORM = "{:<8}  {:>7}  {:>6}  {:>10}  {}"
 _UNITS = ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s"))
-_HEAD = ("state", "waiting", "failed", "oldest", "service")
+_HEAD = ("state", "waiting", "failed", "oldest", "receiver")
 
 
 class Command(JsonCommand):
     help = (
         "Show how webhooks are delivered: each endpoint, those first that need attention, how many of its deliveries "
-        "wait or have failed, and how old the oldest waiting one is. `webhooks secret` shows a payee's signing secret, "
+        "wait or have failed, and how old the oldest waiting one is. `webhooks secret` shows a signing secret, "
         "and records that. `webhooks reseal` encrypts the secrets under a new WEBHOOK_SECRETS_KEY. The Python client "
         "has a small receiver that shows developers what arrives: python -m allowance_client listen --help."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", metavar="secret | reseal")
-        text = "Show the secrets that sign the webhooks of a service now, the current one first; this is recorded."
+        text = "Show the secrets that sign the webhooks of an endpoint now, the current one first; this is recorded."
         secret = actions.add_parser("secret", help=text, description=text)
-        secret.add_argument("service", help="The payee's id.")
+        secret.add_argument("service", help="The payee's id, or @ and the agent's.")
         add_reason(secret)
         add_reason(
             actions.add_parser(
@@ -67,14 +69,11 @@ class Command(JsonCommand):
 
     def _show_secrets(self, service_id: str, reason: str) -> dict[str, Any]:
         shown = reveal_secrets(service_id, by=AUTHOR, reason=reason)
-        for secret, ends_at in shown.items():
-            self.stdout.write(secret if ends_at is None else f"{secret}  until {format_instant(ends_at)}")
-        secrets = [{"secret": one, "endsAt": at and format_instant(at)} for one, at in shown.items()]
-        return {"service": service_id, "secrets": secrets}
+        return {"service": service_id, "secrets": write_secrets(self, shown)}
 
 
 def _describe(status: EndpointStatus) -> str:
-    return "  ".join(part for part in (status.service_id, status.url, status.reason) if part)
+    return "  ".join(part for part in (status.endpoint_id, status.url, status.reason) if part)
 
 
 def _age(moment: datetime | None, now: datetime) -> str:
@@ -88,7 +87,8 @@ def _age(moment: datetime | None, now: datetime) -> str:
 
 def _present(status: EndpointStatus) -> dict[str, Any]:
     return {
-        "service": status.service_id,
+        "service": status.endpoint_id if (agent_id := agent_of_endpoint(status.endpoint_id)) is None else None,
+        "agent": agent_id,
         "url": status.url,
         "state": status.state,
         "reason": status.reason,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from allowance_client import AsyncAllowance
 from allowance_mcp.arguments import Purchase
-from allowance_mcp.intents import AlreadyPaid, Intents, Paid
+from allowance_mcp.intents import Intents
+from allowance_mcp.outcomes import AlreadyPaid, Paid
 
 from ledger.models import LogEntry
 from policy.limits import Limits

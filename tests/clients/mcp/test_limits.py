@@ -40,7 +40,7 @@ ADVISED: dict[str, tuple[str | None, str]] = {
     "under_payee_max_payment": (None, "to this payee may be at most `limit`"),
     "under_first_payments_limit": (None, "new to this agent"),
 }
-CODES = {rule.name: rule.refuses_with.code for rule in RULES if rule.is_on is not None}
+CODES = {rule.name: rule.refuses_with.code for rule in RULES if rule.is_on is not None and not rule.holds}
 
 
 def test_a_budget_without_optional_limits_is_shown_as_it_always_was():
@@ -55,6 +55,7 @@ def test_an_optional_limit_is_shown_with_what_is_left_of_it():
         "hourlyLimit": "3.00", "spentThisHour": "2.50", "monthlyLimit": "9.00", "spentThisMonth": "10.00",
         "totalLimit": "50.00", "spentInTotal": None, "paymentsPerHour": 3, "paymentsThisHour": 4, "paymentsPerDay": 9,
         "paymentsToday": 4, "payeeDailyLimit": "1.00", "payeeLimits": {"shop": {"day": None, "week": "7.00"}},
+        "allowedTags": ["data"],
         "allowedHours": "mon-fri 09:00-17:00 UTC", "allowedUntil": "2026-12-31T23:00:00.000Z", "newPayeeWaitHours": 24,
     }  # fmt: skip
 
@@ -66,7 +67,7 @@ def test_an_optional_limit_is_shown_with_what_is_left_of_it():
         "payments_this_hour": 4, "payments_left_this_hour": 0, "payments_per_day": 9, "payments_today": 4,
         "payments_left_today": 5, "payee_daily_limit": "1.00", "allowed_hours": "mon-fri 09:00-17:00 UTC",
         "payee_limits": {"shop": {"payment": None, "day": None, "week": "7.00"}}, "new_payee_wait_hours": 24,
-        "allowed_until": "2026-12-31T23:00:00.000Z",
+        "allowed_until": "2026-12-31T23:00:00.000Z", "allowed_tags": ["data"],
     }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def test_what_is_said_of_a_budget_explains_the_limits_that_there_may_be():
     told = on_limits(has_more=True)
 
     assert told.startswith(LIMITS)
-    for name in ("left_…", "payments_left_…", "payee_…", "payee_limits", "allowed_hours", "new_payee_payments"):
+    for name in ("left_…", "payments_left_…", "payee_limits", "allowed_hours", "allowed_tags", "new_payee_payments"):
         assert f"`{name}`" in told
 
 

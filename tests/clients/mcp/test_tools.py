@@ -250,12 +250,13 @@ def test_arguments_that_cannot_be_used_are_answered_with_what_is_wrong_and_nothi
         for change in USELESS:
             await model.call("request_payment", **{"service": cast.service.id, "amount": "1", "reason": "r", **change})
         await model.call("get_payment", payment_id="1 or 1=1")
+        await model.call("get_payment", payment_id="pay_" + "0" * 26, wait_s=31)
         await model.call("list_decisions", limit=51)
         await model.call("get_budget", agent_id="another")
 
     heard = tell(cast.http(mcp), lambda model: _all_heard(model, story))
 
-    assert len(heard) == len(USELESS) + 3
+    assert len(heard) == len(USELESS) + 4
     for said in heard:
         assert (said.status, said.is_error, said.content["code"]) == ("failed", True, "invalid_arguments")
         assert said.content["what_to_do"].startswith("Nothing was done.")
@@ -276,7 +277,7 @@ def test_the_tools_say_which_of_them_takes_money_and_what_they_answer():
     paying = tools["request_payment"]
     for code in (
         "agent_paused", "service_not_approved", "service_not_payable", "budget_exceeded", "outside_allowed_time",
-        "rate_limited",
+        "approval_declined", "rate_limited",
     ):  # fmt: skip
         assert code in (paying.description or "")
 

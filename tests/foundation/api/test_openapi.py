@@ -12,8 +12,9 @@ from foundation.api.openapi_parts import AMOUNT, CONTROLS, SPACE, UNSEEN
 from foundation.kernel import money
 from foundation.kernel.blanks import is_blank
 from ledger import receipts
+from policy.holding_rules import PERSON_RULE
 from policy.more_limits import PARTS
-from policy.rules import RULES, SIGNER_RULE
+from policy.rules import RULE_NAMES, RULES, SIGNER_RULE
 from services import openapi as services_openapi
 from services import serializers as services_serializers
 from tests.support.fake_chain import PATIENCE_S
@@ -25,11 +26,15 @@ PLAIN = {"/healthz", "/readyz", "/.well-known/allowance-keys.json"}
 FIELDS = {
     "PaymentRequest": ["agentId", "service", "amount", "asset", "reason", "metadata"],
     "Payment": ["id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt"],
+    "HeldPayment": [
+        "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt", "rule",
+        "message", "approvalExpiresAt",
+    ],
     "LogEntry": ["id", "agentId", "service", "amount", "asset", "result", "rule", "createdAt"],
     "Budget": [
         "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
-        "maxPerPayment", "policyRevision", *(part.name for part in PARTS), "spentThisHour", "spentThisMonth",
-        "spentInTotal", "paymentsThisHour", "paymentsToday",
+        "maxPerPayment", "policyRevision", "heldForApproval", *(part.name for part in PARTS), "spentThisHour",
+        "spentThisMonth", "spentInTotal", "paymentsThisHour", "paymentsToday",
     ],
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
     "Service": ["id", "name", "recipient", "asset", "status", "createdAt"],
@@ -37,7 +42,7 @@ FIELDS = {
     "PaymentState": [
         "id", "status", "amount", "asset", "service", "tx", "policyRevision", "spentToday", "createdAt", "agentId",
         "recipient", "reason", "metadata", "finalTx", "transactions", "logId", "settledAt", "failedAt", "failureReason",
-        "escrowId",
+        "escrowId", "approvalExpiresAt", "declinedAt", "declineReason",
     ],
     "PaymentPage": ["data", "nextCursor"],
     "Proof": ["paymentId", "service", "status", "proof"],
@@ -145,7 +150,8 @@ def test_what_may_be_left_out_of_a_request(document):
 def test_patterns_are_those_of_the_code(document):
     assert AMOUNT["pattern"] == f"^{money._AMOUNT.pattern}$"
     assert services_openapi._ID["pattern"] == f"^{services_serializers._SERVICE_ID.pattern}$"
-    assert document["components"]["schemas"]["Rule"]["enum"] == [*(rule.name for rule in RULES), SIGNER_RULE.name]
+    assert document["components"]["schemas"]["Rule"]["enum"] == [*RULE_NAMES]
+    assert (*(rule.name for rule in RULES), PERSON_RULE.name, SIGNER_RULE.name) == RULE_NAMES
 
 
 def test_space_and_controls_are_those_of_the_code():

@@ -1,15 +1,22 @@
 """Real answers, refusals and events fit the OpenAPI document."""
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from foundation.kernel.times import utc_now
+from ledger.models import HoldAnswer
+from payments.environment import payment_environment
+from payments.holding.answering import answer_hold
+from payments.holding.finishing import finish_hold
 from policy.webhook_keys import sign_webhook
 from services.models import WebhookEvent
 from services.webhooks.operations import send_test_event
 from services.webhooks.signatures import sign_headers
-from tests.support.factories import make_agent, make_service, new_address, new_name
+from staff.kinds import make
+from tests.support.factories import decide, make_agent, make_service, new_address, new_name
 from tests.support.openapi_document import PAYMENT, at, check, examples_of, validate
 
 PLAIN = {"/healthz", "/readyz", "/.well-known/allowance-keys.json"}
@@ -145,6 +152,24 @@ def test_real_events_and_their_headers_fit_the_document(api, document, payment):
         headers = sign_headers(event.id, event.payload.encode(), utc_now(), [b"one", b"other"], sign_webhook)
         for parameter in webhook["parameters"]:
             check(document, parameter["schema"], headers[parameter["name"]])
+
+
+def test_real_events_of_approvals_fit_the_document(document):
+    agent = make_agent(approval_above=Decimal(0))
+    make("agent.set_webhook", {"agent": agent.id, "url": "https://owner.example.com/told"}, by="ann", reason="")
+    held = [str(decide(agent, make_service()).payment_id) for _ in range(2)]
+    for payment_id, answer in zip(held, HoldAnswer, strict=True):
+        answer_hold(payment_id, answer, by="fiona", reason="A reason")
+        finish_hold(payment_id, replace(payment_environment(), wake=lambda _chain: None))
+
+    events = list(WebhookEvent.objects.filter(agent=agent).order_by("pk"))
+
+    assert [one.type.removeprefix("approval.") for one in events] == ["requested", "requested", "approved", "declined"]
+    for event in events:
+        content = document["webhooks"][event.type]["post"]["requestBody"]["content"]["application/json"]
+        body = json.loads(event.payload)
+        check(document, content["schema"], body)
+        assert body["data"].keys() == document["components"]["schemas"]["ApprovalEventData"]["properties"].keys()
 
 
 def test_the_plain_addresses_answer_as_documented(anonymous, document):

@@ -8,10 +8,12 @@ import pytest
 
 from foundation.api.errors import STATUS
 from ledger import receipts
+from payments.deciding.approval_events import EVENT_OF_APPROVAL
 from payments.deciding.payment_events import EVENT_OF_STATUS
+from policy.holding_rules import PERSON_RULE
 from policy.openapi import EXAMPLE_SIGNER
 from policy.rules import RULES, SIGNER_RULE
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 from tests.documents.pages import ROOT
 from tests.support.openapi_document import PAYMENT, at, check, examples_of, operations, validate
 
@@ -29,6 +31,7 @@ ERRORS = [
     (404, "agent_not_found"),
     (403, "service_not_payable"),
     (403, "outside_allowed_time"),
+    (403, "approval_declined"),
     (404, "payment_not_found"),
     (404, "service_not_found"),
     (404, "log_entry_not_found"),
@@ -65,10 +68,11 @@ def test_a_payment_may_be_refused_with_every_code_of_the_specification(document)
     assert {code for _, code in ERRORS[:6]} <= shown
 
 
-def test_every_rule_has_an_example_of_its_refusal(document):
+def test_every_rule_that_refuses_has_an_example_of_its_refusal(document):
+    refusing = [rule.name for rule in (*RULES, PERSON_RULE, SIGNER_RULE) if not rule.holds]
     shown = [body["error"].get("rule") for _, body in examples_of(at(document, PAYMENT)) if "error" in body]
 
-    assert set(shown) - {None} == {*(rule.name for rule in RULES), SIGNER_RULE.name}
+    assert set(shown) - {None} == set(refusing)
 
 
 def test_every_example_fits_its_schema(document):
@@ -106,7 +110,8 @@ def test_the_receipts_in_the_document_can_be_verified(document, entry):
 def test_the_proof_in_the_document_can_be_verified_and_is_of_the_payment_that_it_shows(document):
     shown = examples_of(document["paths"]["/v1/payments/{id}/proof"]["get"])
     (proof,) = (body for status, body in shown if status == "200")
-    (payment,) = (b for status, b in examples_of(document["paths"]["/v1/payments/{id}"]["get"]) if status == "200")
+    payments = [b for status, b in examples_of(document["paths"]["/v1/payments/{id}"]["get"]) if status == "200"]
+    (payment,) = (one for one in payments if one["status"] == "settled")
     key = jwt.PyJWK(EXAMPLE_SIGNER.public_keys()[0])
 
     claims = jwt.decode(proof["proof"], key, algorithms=["EdDSA"], audience=payment["service"], issuer="allowance")
@@ -123,15 +128,17 @@ def test_the_installations_own_key_signs_no_example(anonymous, document):
 
 
 def test_every_event_is_described_with_its_headers(document):
-    assert document["webhooks"].keys() == {*EVENT_OF_STATUS.values(), TEST_EVENT}
-    assert document["components"]["schemas"]["EventType"]["enum"] == [*document["webhooks"]]
+    to_payees, to_owners = [*EVENT_OF_STATUS.values(), TEST_EVENT], [*EVENT_OF_APPROVAL.values()]
+    assert [*document["webhooks"]] == [*to_payees, *to_owners]
+    assert document["components"]["schemas"]["EventType"]["enum"] == to_payees
+    assert document["components"]["schemas"]["ApprovalEventType"]["enum"] == to_owners
     for webhook in document["webhooks"].values():
         names = [parameter["name"] for parameter in webhook["post"]["parameters"]]
         assert names == ["webhook-id", "webhook-timestamp", "webhook-signature"]
 
 
 def test_every_example_of_an_event_fits_its_schema(document):
-    for name in EVENT_OF_STATUS.values():
+    for name in (*EVENT_OF_STATUS.values(), *EVENT_OF_APPROVAL.values()):
         content = document["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
         (example,) = content["examples"].values()
         assert example["value"]["type"] == name

@@ -102,7 +102,7 @@ def test_a_post_without_the_csrf_token_is_refused(finance):
         ("Auditor", set()),
         (
             "Finance",
-            {"change_service", "add_agent", "change_agent", "add_balancemovement", "change_deposit",
+            {"change_service", "add_agent", "change_agent", "add_balancemovement", "change_hold", "change_deposit",
              "change_withdrawal", "change_outflow", "change_chainstate", "change_signerswitch",
              "change_webhookendpoint", "change_webhookdelivery", "change_alarm"},
         ),

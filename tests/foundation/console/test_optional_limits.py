@@ -16,7 +16,8 @@ from payments.admin.agents.limit_warnings import warnings
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import PARTS, MoreLimits
-from policy.operations import limits_of, set_policy
+from policy.operations import set_policy
+from policy.revisions import limits_of
 from staff.models import AuditEntry, ChangeRequest
 from staff.second_person import confirm
 from tests.foundation.console.conftest import errors_in
@@ -36,18 +37,24 @@ ONE_OF_EACH = {
     "payee_daily_limit": ("4", "Per day to one payee", "4.00 USDC"),
     "payee_weekly_limit": ("8", "Per week to one payee", "8.00 USDC"),
     "payee_limits": ("shop: payment 5, week none", "Exception for shop", "5.00 USDC per payment, no limit per week"),
+    "allowed_tags": ("nobody-has-it", "Allowed tags", "nobody-has-it"),
     "allowed_hours": (HOURS, "Allowed hours", HOURS),
     "allowed_from": ("2026-01-01T08:00:00Z", "Allowed from", "2026-01-01 08:00:00 UTC"),
     "allowed_until": ("2126-01-01T08:00:00+02:00", "Allowed until", "2126-01-01 06:00:00 UTC"),
     "new_payee_wait_hours": ("24", "Hours until a new payee", "24"),
     "new_payee_payments": ("3", "First payments to a payee", "3"),
     "new_payee_max_per_payment": ("1", "Per first payment", "1.00 USDC"),
+    "approval_above": ("5", "A person approves above", "5.00 USDC"),
+    "approval_above_day": ("20", "A person approves above, per day", "20.00 USDC"),
+    "approval_for_first": ("yes", "A person approves the first", "yes"),
+    "approval_hours": ("48", "Hours to approve", "48"),
 }
 WRITTEN = {name: text for name, (text, _, _) in ONE_OF_EACH.items()}
 # Two limits that a policy has both of, or none.
 TOGETHER = {
     "new_payee_payments": {"new_payee_max_per_payment": "1"},
     "new_payee_max_per_payment": {"new_payee_payments": "3"},
+    "approval_hours": {"approval_above": "5"},
 }
 
 
@@ -212,6 +219,7 @@ def test_a_new_agent_is_made_with_them_once_they_were_looked_at(superuser):
     assert seen == [
         "The limit per payment is above that of an hour: no payment can be as large as it says.",
         "No payee has the id of an exception: shop.",
+        "No payee has an allowed tag: nobody-has-it.",
     ]
     more = revision(Agent.objects.get(pk=sent["id"])).more
     assert [part.field for part in PARTS if getattr(more, part.field) is None] == []

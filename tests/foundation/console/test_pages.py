@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from foundation.console.paging import CappedPaginator
 from foundation.kernel.assets import Asset
-from ledger.models import BalanceMovement, LogEntry
+from ledger.models import BalanceMovement, Hold, LogEntry
 from payments.lifecycle import SettlementState
 from payments.models import (
     ChainState,
@@ -42,6 +42,7 @@ OURS = [
     SignerSwitch,
     LogEntry,
     BalanceMovement,
+    Hold,
     Payment,
     Settlement,
     Relayer,

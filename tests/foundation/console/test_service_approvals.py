@@ -241,7 +241,12 @@ def test_the_page_of_a_payee_has_all_its_registrations_and_decisions_and_its_aud
 
 @pytest.mark.parametrize(
     ("status", "actions"),
-    [("pending", {"approve", "reject"}), ("approved", {"disable"}), ("disabled", {"enable"}), ("rejected", {"reopen"})],
+    [
+        ("pending", {"approve", "reject", "tag"}),
+        ("approved", {"disable", "tag"}),
+        ("disabled", {"enable", "tag"}),
+        ("rejected", {"reopen", "tag"}),
+    ],
 )
 def test_the_page_of_a_payee_has_the_buttons_that_its_status_admits(finance, auditor, status, actions):
     service = make_service(approved=status in ("approved", "disabled"))

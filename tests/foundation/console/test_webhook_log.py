@@ -11,10 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from foundation.console.paging import CappedPaginator
 from foundation.kernel.times import utc_now
 from foundation.recent import Recent
+from payments.deciding.approval_events import EVENT_OF_APPROVAL
 from payments.deciding.payment_events import EVENT_OF_STATUS
 from services.admin.deliveries import EVENT_TYPES
 from services.models import WebhookDelivery
-from services.webhooks.operations import TEST_EVENT
+from services.webhooks.trial_events import TEST_EVENT
 from tests.foundation.console.conftest import Person, address
 from tests.support.webhook_rows import make_attempt, make_delivery, make_endpoint
 
@@ -29,7 +30,7 @@ def page_of(person: Person, model: str, **query: str) -> str:
 
 # --- Deliveries -------------------------------------------------------------------------------------------------------
 def test_every_type_of_event_can_be_filtered_for():
-    assert set(EVENT_TYPES) == {*EVENT_OF_STATUS.values(), TEST_EVENT}
+    assert set(EVENT_TYPES) == {*EVENT_OF_STATUS.values(), *EVENT_OF_APPROVAL.values(), TEST_EVENT}
 
 
 @pytest.mark.parametrize(

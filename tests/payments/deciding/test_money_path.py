@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from payments.deciding.counted import CountedRecord, PayeeCountedRecord
+from payments.deciding.counted import CountedRecord, HeldRecord, PayeeCountedRecord
 from payments.deciding.known import COLUMNS, RECORDS, VALUES, Known, make_known
 
 # How columns are typed here, and there.
@@ -29,11 +29,11 @@ TYPES: dict[str, Any] = {
     "numeric[]": list[Decimal | None],
 }
 # Records that are made of an array.
-COUNTED: dict[Any, Any] = dict.fromkeys((CountedRecord, PayeeCountedRecord), list[Decimal | None])
+COUNTED: dict[Any, Any] = dict.fromkeys((CountedRecord, HeldRecord, PayeeCountedRecord), list[Decimal | None])
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_9' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_10' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -92,7 +92,7 @@ def test_a_row_that_was_not_found_is_no_record():
 
 
 def test_columns_come_into_the_fields_they_are_named_after():
-    row = [name if name not in ("counted", "payee_counted") else None for name in COLUMNS]
+    row = [name if name not in ("counted", "payee_counted", "held") else None for name in COLUMNS]
 
     found: Any = make_known(row)
 
@@ -104,7 +104,7 @@ def test_columns_come_into_the_fields_they_are_named_after():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_9", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_10", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_refusing_since", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
         ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),

@@ -1,7 +1,9 @@
 """The stage of the tests of x402."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -21,6 +23,7 @@ from tests.payments.x402.stage import ANVIL, NETWORK, X402Deployment, serve
 from tests.support.api import Api
 from tests.support.factories import make_agent, make_api_key, make_service, new_address, new_name
 from tests.support.javascript import install_or_skip
+from workshop.localnet.folder import ROOT
 
 Demand = Callable[..., Any]
 
@@ -42,6 +45,16 @@ def deployment(x402: None) -> Iterator[X402Deployment]:
     install_or_skip(FOLDER)
     with running_anvil(ANVIL) as url:
         yield X402Deployment(url)
+
+
+@pytest.fixture(scope="session")
+def compiled_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client for TypeScript as it is committed, beside what it needs."""
+    client = ROOT / "clients/typescript"
+    folder = tmp_path_factory.mktemp("client") / client.name
+    shutil.copytree(client, folder, ignore=shutil.ignore_patterns("node_modules"))
+    (folder / "node_modules").symlink_to(install_or_skip(client) / "node_modules")
+    return folder / "dist/index.js"
 
 
 @pytest.fixture

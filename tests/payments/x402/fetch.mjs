@@ -13,5 +13,8 @@ const get = payingFetch(allowance, {
   mostUnits: BigInt(said.mostUnits),
   onPaid: ({ id }) => (said.dies ? process.kill(process.pid, "SIGKILL") : paid.push(id)),
 });
-const page = await get(said.url, { idempotencyKey: said.purchase });
-console.log(JSON.stringify({ status: page.status, text: await page.text(), paid }));
+const told = await get(said.url, { idempotencyKey: said.purchase }).then(
+  async (page) => ({ status: page.status, text: await page.text(), paid }),
+  ({ name, idempotencyKey, payment }) => ({ error: name, idempotencyKey, payment: payment?.id }),
+);
+console.log(JSON.stringify(told));

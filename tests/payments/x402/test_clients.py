@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +15,11 @@ from ledger.models import LogEntry
 from payments.models import Payment
 from tests.chains.adapter.anvil_node import has_program
 from tests.payments.x402.stage import NETWORK, open_shop
-from tests.support.javascript import install_or_skip, needs_node
+from tests.support.javascript import needs_node
 from workshop.localnet.folder import ROOT
 
 pytestmark = [needs_node, has_program, pytest.mark.long(60)]
 PRICE = 1_250_000
-CLIENT = ROOT / "clients/typescript"
 EXAMPLE = ROOT / "clients/python/examples/fetch.py"
 # The example, but its process is killed with -9 once it has paid, before it asks the payee again.
 DIES = """
@@ -53,15 +51,6 @@ def fetch_python(api_url, key, shop, payee, tmp_path):
         return done.returncode, done.stdout + done.stderr
 
     return fetch
-
-
-@pytest.fixture(scope="module")
-def compiled_client(tmp_path_factory):
-    """The client for TypeScript as it is committed, beside what it needs."""
-    folder = tmp_path_factory.mktemp("client") / CLIENT.name
-    shutil.copytree(CLIENT, folder, ignore=shutil.ignore_patterns("node_modules"))
-    (folder / "node_modules").symlink_to(install_or_skip(CLIENT) / "node_modules")
-    return folder / "dist/index.js"
 
 
 @pytest.fixture

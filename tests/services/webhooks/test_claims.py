@@ -28,7 +28,7 @@ MOMENT = timedelta(microseconds=1)
 
 
 def services_of(claimed):
-    return [one.service_id for one in claimed]
+    return [one.endpoint_id for one in claimed]
 
 
 # --- What is claimed --------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def test_a_claim_has_what_an_attempt_needs():
 
     (claimed,) = payee.claim()
 
-    assert (claimed.event_id, claimed.service_id, claimed.url) == (event, payee.id, payee.url)
+    assert (claimed.event_id, claimed.endpoint_id, claimed.url) == (event, payee.id, payee.url)
     assert claimed.body == payload.encode()
     assert (claimed.is_by_hand, claimed.secrets) == (False, tuple(secrets_in_force(payee.endpoint, payee.at)))
 

@@ -54,7 +54,7 @@ def test_of_many_workers_none_claims_what_another_has_nor_more_than_an_endpoint_
 
     claimed = [one for share in shares for one in share] + claim_deliveries(100, at)
     assert max(Counter(one.event_id for one in claimed).values()) == 1
-    assert Counter(one.service_id for one in claimed) == limits
+    assert Counter(one.endpoint_id for one in claimed) == limits
 
 
 def test_workers_that_share_an_endpoint_attempt_each_event_once_and_never_too_many_at_once():
@@ -85,7 +85,7 @@ def test_an_endpoint_that_somebody_holds_is_passed_over():
         WebhookEndpoint.objects.select_for_update().get(pk=held.id)
         (claimed,) = at_once([lambda: claim_without_patience(at)])
 
-    assert [one.service_id for one in claimed] == [free.id]
+    assert [one.endpoint_id for one in claimed] == [free.id]
     assert len(held.claim()) == 1
 
 
@@ -110,7 +110,7 @@ def test_claiming_waits_for_no_payment_and_no_registration():
         payee.register_again("https://moved.example/hook")
         (claimed,) = at_once([lambda: claim_without_patience(at)])
 
-    assert [one.service_id for one in claimed] == [other.id]
+    assert [one.endpoint_id for one in claimed] == [other.id]
 
 
 # --- Who waited sees what is, not what was ----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Storm:
     def work(self):
         for _ in range(30):
             now = utc_now()
-            claimed = [one for one in claim_deliveries(16, now) if one.service_id in self.ids]
+            claimed = [one for one in claim_deliveries(16, now) if one.endpoint_id in self.ids]
             self.random.shuffle(claimed)
             results = self.random.choices(({}, REFUSED, GONE), (8, 3, 1), k=len(claimed))
             record(now, *(result_of(one, now, **result) for one, result in zip(claimed, results, strict=True)))

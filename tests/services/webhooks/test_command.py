@@ -35,8 +35,8 @@ def test_an_endpoint_is_shown_with_what_waits_for_it(db):
     table, endpoint, totals = status_of(service)
 
     assert endpoint == {
-        "service": service.id, "url": service.webhook_url, "state": "new", "reason": "", "waiting": 1, "failed": 0,
-        "oldestWaitingAt": format_instant(event.created_at),
+        "service": service.id, "agent": None, "url": service.webhook_url, "state": "new", "reason": "",
+        "waiting": 1, "failed": 0, "oldestWaitingAt": format_instant(event.created_at),
     }  # fmt: skip
     assert totals["waiting"] >= 1
     (row,) = [line for line in table.splitlines() if service.id in line]

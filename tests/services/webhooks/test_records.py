@@ -158,7 +158,7 @@ def test_a_batch_has_results_of_several_endpoints_and_several_of_one():
     good = {*events[mixed][1:]}
 
     def outcome(one):
-        if one.service_id == gone:
+        if one.endpoint_id == gone:
             return GONE
         return {} if one.event_id in good else REFUSED
 

@@ -127,7 +127,7 @@ def test_a_retry_after_that_is_later_than_the_schedule_holds_the_whole_endpoint(
     other.hear(at=payee.at + MINUTE)
 
     assert delivery_of(first).next_attempt_at == payee.at + HOUR
-    assert {one.service_id for one in claim_deliveries(1000, payee.at + HOUR - MOMENT)} == {other.id}
+    assert {one.endpoint_id for one in claim_deliveries(1000, payee.at + HOUR - MOMENT)} == {other.id}
     # What was not attempted has been due for longer. It comes first, one at a time, as the endpoint fails.
     assert [one.event_id for one in payee.claim(payee.at + HOUR)] == [second]
 

@@ -31,7 +31,7 @@ BECOME = {
 
 
 def status_of(payee):
-    (status,) = [status for status in read_statuses() if status.service_id == payee.id]
+    (status,) = [status for status in read_statuses() if status.endpoint_id == payee.id]
     return status
 
 
@@ -91,7 +91,7 @@ def test_those_come_first_that_need_somebody():
         BECOME[state](payee)
     own = {payee.id for payee in payees.values()}
 
-    states = [status.state for status in read_statuses() if status.service_id in own]
+    states = [status.state for status in read_statuses() if status.endpoint_id in own]
 
     assert states[:2] == [EndpointState.DISABLED, EndpointState.FAILING]
     assert {*states[2:]} == {EndpointState.UNSERVED, EndpointState.WORKING, EndpointState.NEW}

@@ -41,7 +41,7 @@ class Payee:
         return [self._write(first + number * SECOND, payload) for number in range(count)]
 
     def claim(self, now: datetime | None = None, limit: int = 1000) -> list[ClaimedDelivery]:
-        return [one for one in claim_deliveries(limit, now or self.at) if one.service_id == self.id]
+        return [one for one in claim_deliveries(limit, now or self.at) if one.endpoint_id == self.id]
 
     def attempt(self, now: datetime | None = None, *, chance: float = 0.5, **result: Any) -> str:
         """Claim the one delivery that is due and record a result; returns the event's id."""

@@ -1,0 +1,94 @@
+"""Format what other limits would have decided otherwise, as lines for people and as JSON for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from foundation.console.figures import printable, show_amount
+from foundation.kernel.money import format_amount
+from foundation.kernel.times import format_instant
+from ledger.models import Result
+from ledger.preview import Preview, Share
+from ledger.replay import Judged
+
+_ROW = "    {:<24}  {:<30}  {:>16}  {:<58}  {}"
+
+
+def lines_of(agent_id: str, asset: str, found: Preview) -> Iterator[str]:
+    """Say in lines what the limits would have decided otherwise of what an agent asked for."""
+    since, until = format_instant(found.since), format_instant(found.until)
+    yield f"{agent_id}: {_count(found.decisions, 'decision')} judged, of {since} to {until}"
+    if found.is_capped:
+        yield "  There were more: these are the newest."
+    yield from _share("approved then, would be refused now", found.refused, asset)
+    yield from _share("refused then, would be approved now", found.let_through, asset)
+    newest = found.newest()
+    if newest:
+        yield _ROW.format("time", "log id", "amount", "rule then → rule now", "payee")
+    for judged in newest:
+        yield _row(judged)
+    if (rest := found.otherwise - len(newest)) > 0:
+        yield f"    and {rest:,} more before these."
+
+
+def _share(title: str, share: Share, asset: str) -> Iterator[str]:
+    yield f"  {share.count:,} {title}" + (f": {show_amount(share.total)} {asset}" if share.count else "")
+    for rule, count in share.by_rule.most_common():
+        yield f"    {rule}: {count:,}, {show_amount(share.total_by_rule[rule])} {asset}"
+
+
+def _row(judged: Judged) -> str:
+    past = judged.past
+    then = "approved" if past.is_approved else past.rule
+    now = "approved" if judged.is_approved else judged.rule
+    # As it was asked for: whatever is in it, a row stays a line.
+    payee = printable(past.service).replace("\n", "\\n").replace("\t", "\\t")
+    return _ROW.format(format_instant(past.at), past.id, show_amount(past.amount), f"{then} → {now}", payee)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def present(agent_id: str, asset: str, found: Preview) -> dict[str, Any]:
+    """Write the same as JSON."""
+    newest = found.newest()
+    return {
+        "agentId": agent_id,
+        "asset": asset,
+        "decisions": found.decisions,
+        "since": format_instant(found.since),
+        "until": format_instant(found.until),
+        "isCapped": found.is_capped,
+        "otherwise": found.otherwise,
+        "refused": _present_share(found.refused),
+        "letThrough": _present_share(found.let_through),
+        "newest": [_present_judged(judged) for judged in newest],
+        "notListed": found.otherwise - len(newest),
+    }
+
+
+def _present_share(share: Share) -> dict[str, Any]:
+    return {
+        "decisions": share.count,
+        "amount": format_amount(share.total),
+        "rules": [
+            {"rule": rule, "decisions": count, "amount": format_amount(share.total_by_rule[rule])}
+            for rule, count in share.by_rule.most_common()
+        ],
+    }
+
+
+def _present_judged(judged: Judged) -> dict[str, Any]:
+    past = judged.past
+    return {
+        "at": format_instant(past.at),
+        "logId": past.id,
+        "amount": format_amount(past.amount),
+        "payee": past.service,
+        "then": {"result": _result(is_approved=past.is_approved), "rule": past.rule},
+        "now": {"result": _result(is_approved=judged.is_approved), "rule": judged.rule},
+    }
+
+
+def _result(*, is_approved: bool) -> str:
+    return (Result.APPROVED if is_approved else Result.BLOCKED).value

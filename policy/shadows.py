@@ -1,0 +1,83 @@
+"""Shadows: limits that are tried on an agent. They decide nothing; the log tells what they would have decided."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
+from foundation.kernel.times import utc_now
+from policy import changes
+from policy.limit_texts import are_same
+from policy.limits import Limits
+from policy.models import Agent, PolicyRevision, ShadowRevision
+from policy.more_limits import write_more
+from policy.queries import find_revision_in_force
+from policy.revisions import check_limits, limits_of
+
+
+def find_shadow(agent_id: str) -> ShadowRevision | None:
+    """Read an agent's shadow; None: it has none."""
+    return ShadowRevision.objects.filter(agent=agent_id).first()
+
+
+def begin_shadow(agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "") -> ShadowRevision:
+    """Try limits on an agent from now on, made from those in force; they replace the shadow that it has.
+
+    Raises:
+        OperationRefused: no such agent, a limit is not an amount of its asset, or they are in force already.
+    """
+    with transaction.atomic():
+        agent = Agent.objects.filter(pk=agent_id).first()
+        present = find_revision_in_force(agent_id)
+        if agent is None or present is None:
+            raise OperationRefused(f"There is no agent {agent_id}.")
+        limits = change(limits_of(present))
+        check_limits(Asset(agent.asset), limits)
+        if are_same(limits, limits_of(present)):
+            raise OperationRefused("These limits are in force: there is nothing to try.")
+        before = ShadowRevision.objects.select_for_update().filter(agent=agent).first()
+        shadow, _ = ShadowRevision.objects.update_or_create(agent=agent, defaults=_columns(limits, by))
+        changes.record_shadow("shadow.begun", agent_id, before=before, after=shadow, by=by, reason=reason)
+    return shadow
+
+
+def drop_shadow(agent_id: str, *, by: str, reason: str = "") -> None:
+    """Try limits no more on an agent.
+
+    Raises:
+        OperationRefused: it has no shadow.
+    """
+    with transaction.atomic():
+        shadow = ShadowRevision.objects.select_for_update().filter(agent=agent_id).first()
+        if shadow is None:
+            raise OperationRefused(f"{agent_id} has no shadow.")
+        _end(shadow, "shadow.dropped", by=by, reason=reason)
+
+
+def end_adopted(revision: PolicyRevision, *, by: str, reason: str) -> None:
+    """End a shadow whose limits are those of this revision: they are in force now. Call it in its transaction."""
+    shadow = ShadowRevision.objects.select_for_update().filter(agent=revision.agent_id).first()
+    # One with a limit that only a later release knows is not read.
+    if shadow is None or shadow.more_json != write_more(revision.more):
+        return
+    if are_same(limits_of(shadow), limits_of(revision)):
+        _end(shadow, "shadow.adopted", by=by, reason=reason)
+
+
+def _end(shadow: ShadowRevision, action: str, *, by: str, reason: str) -> None:
+    changes.record_shadow(action, shadow.agent_id, before=shadow, by=by, reason=reason)
+    shadow.delete()
+
+
+def _columns(limits: Limits, by: str) -> dict[str, Any]:
+    return {
+        "max_per_payment": limits.max_per_payment,
+        "daily_limit": limits.daily_limit,
+        "weekly_limit": limits.weekly_limit,
+        "allowed_services": None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
+        "more_json": write_more(limits.more),
+        "created_by": by,
+        "created_at": utc_now(),
+    }
