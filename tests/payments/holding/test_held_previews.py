@@ -19,7 +19,7 @@ WIDE = Limits(Decimal(10), Decimal(1000), Decimal(1000))
 
 @pytest.fixture
 def agent():
-    return asks_above(daily_limit="18")
+    return asks_above()
 
 
 def preview(agent: Agent, limits: Limits) -> Preview:
