@@ -96,21 +96,27 @@ def preview_limits(
         most = MOST_DECISIONS if limits.more == NO_MORE else MOST_WITH_MORE
     since = now - PERIOD if since is None else since
     history, is_capped = read_history(agent, limits.more, since=since, payees=payees, most=most)
-    refused, let_through, held, unasked = Share(), Share(), Share(), Share()
+    shares = (Share(), Share(), Share(), Share())
     for judged in replay(history, limits):
         report()
-        if judged.past.is_approved and not judged.is_approved:
-            refused.add(judged, judged.rule)
-        elif judged.held_by is not None and not judged.past.was_asked:
-            held.add(judged, judged.held_by)
-        elif judged.is_approved and not judged.past.is_approved:
-            let_through.add(judged, judged.past.rule)
-        elif judged.is_approved and judged.past.was_asked and judged.held_by is None:
-            unasked.add(judged, judged.rule)
+        _sort(judged, *shares)
     judged_at = [past.at for past in history.decisions if past.is_judged]
     return Preview(
         min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, held, unasked
     )
+
+
+def _sort(judged: Judged, refused: Share, let_through: Share, held: Share, unasked: Share) -> None:
+    """Count a decision where it would have come out otherwise."""
+    past = judged.past
+    if past.is_approved and not judged.is_approved:
+        refused.add(judged, judged.rule)
+    elif judged.held_by is not None and not past.was_asked:
+        held.add(judged, judged.held_by)
+    elif judged.is_approved and not past.is_approved:
+        let_through.add(judged, past.rule)
+    elif judged.is_approved and past.was_asked and judged.held_by is None:
+        unasked.add(judged, judged.rule)
 
 
 def _by_chain(judged: Judged) -> tuple[int, datetime, str]:

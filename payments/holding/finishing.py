@@ -140,16 +140,20 @@ def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
         idempotency_key=entry.idempotency_key or "",
         fingerprint=bytes(entry.fingerprint or b""),
         demand=None if hold.demand_json is None else Demand.of(json.loads(hold.demand_json)),
-        held=HeldPayment(
-            hold.id,
-            entry.id,
-            hold.created_at,
-            hold.answer,
-            hold.answered_by,
-            hold.answer_reason,
-            refusal,
-            hold.expires_at,
-            str(entry.explanation["recipient"]),
-        ),
+        held=_held_payment(hold, refusal),
         asked_with=hold.api_key,
+    )
+
+
+def _held_payment(hold: Hold, refusal: str | None) -> HeldPayment:
+    return HeldPayment(
+        payment_id=hold.id,
+        entry_id=hold.entry.id,
+        asked_at=hold.created_at,
+        answer=hold.answer,
+        answered_by=hold.answered_by,
+        answer_reason=hold.answer_reason,
+        refusal=refusal,
+        expires_at=hold.expires_at,
+        recipient=str(hold.entry.explanation["recipient"]),
     )
