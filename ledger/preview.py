@@ -101,9 +101,7 @@ def preview_limits(
         report()
         _sort(judged, *shares)
     judged_at = [past.at for past in history.decisions if past.is_judged]
-    return Preview(
-        min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, held, unasked
-    )
+    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, *shares)
 
 
 def _sort(judged: Judged, refused: Share, let_through: Share, held: Share, unasked: Share) -> None:
