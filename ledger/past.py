@@ -18,6 +18,7 @@ class Past(NamedTuple):
 
     `repairs` counts the clock repairs before it. `is_judged`: it is within the time that is judged anew. One that is
     not may stand for several: `payments` says for how many, 0 if nobody asks; without a `service` for those to any.
+    `was_asked`: a person had to approve it.
     """
 
     at: datetime
@@ -32,6 +33,7 @@ class Past(NamedTuple):
     repairs: int
     is_judged: bool
     payments: int = 1
+    was_asked: bool = False
 
 
 class Move(NamedTuple):

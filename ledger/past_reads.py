@@ -20,7 +20,9 @@ _ENTRIES = """
     SELECT json_build_array(
                created_at, id, service, amount, asset, rule, result = 'approved',
                rule = %(service_rule)s AND explanation_json::json->>'message' = %(off_list)s,
-               payment_id, COALESCE(clock_repairs, 0), true)
+               payment_id, COALESCE(clock_repairs, 0), true, 1,
+               CASE WHEN position('"heldBy"' IN explanation_json) > 0
+                    THEN explanation_json::json->>'heldBy' IS NOT NULL ELSE false END)
       FROM ledger_logentry
      WHERE agent_id = %(agent)s AND created_at > %(since)s AND result <> 'held'
      ORDER BY created_at DESC, id DESC LIMIT %(most)s
@@ -99,7 +101,7 @@ def _read_totals(agent: Agent, more: MoreLimits) -> tuple[Decimal, dict[str, int
     if more.total_limit is not None:
         ((given_back,),) = fetch_briefly(_GIVEN_BACK, asked)
         spent = EXACT.subtract(agent.spent_total, given_back)
-    if more.new_payee_payments is not None:
+    if more.new_payee_payments is not None or more.approval_for_first is not None:
         paid = dict(fetch_briefly(_PAID, asked) or fetch_briefly(_PAID_BY_LOG, asked))
     return spent, paid
 

@@ -48,7 +48,9 @@ class Preview:
     """What other limits would have done since a moment.
 
     `refused` was approved and would not have been, by the rule that would have refused it; `let_through` was refused
-    and would not have been, by the rule that refused it. `is_capped`: there were more decisions, which are not judged.
+    and would not have been, by the rule that refused it. A person would have had to approve `held`, by the rule that
+    asks for that, and did approve `unasked`, which nobody would have had to. `is_capped`: there were more decisions,
+    which are not judged.
     """
 
     since: datetime
@@ -57,15 +59,22 @@ class Preview:
     is_capped: bool
     refused: Share
     let_through: Share
+    held: Share
+    unasked: Share
 
     @property
     def otherwise(self) -> int:
         """How many decisions would have come out otherwise."""
-        return self.refused.count + self.let_through.count
+        return sum(share.count for share in self.shares)
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What would have come out otherwise."""
+        return self.refused, self.let_through, self.held, self.unasked
 
     def newest(self) -> list[Judged]:
         """Return those that would have come out otherwise, the newest first, as many as are listed."""
-        found = sorted((*self.refused.newest, *self.let_through.newest), key=_by_chain, reverse=True)
+        found = sorted((one for share in self.shares for one in share.newest), key=_by_chain, reverse=True)
         return found[:MOST_LISTED]
 
 
@@ -87,15 +96,21 @@ def preview_limits(
         most = MOST_DECISIONS if limits.more == NO_MORE else MOST_WITH_MORE
     since = now - PERIOD if since is None else since
     history, is_capped = read_history(agent, limits.more, since=since, payees=payees, most=most)
-    refused, let_through = Share(), Share()
+    refused, let_through, held, unasked = Share(), Share(), Share(), Share()
     for judged in replay(history, limits):
         report()
         if judged.past.is_approved and not judged.is_approved:
             refused.add(judged, judged.rule)
+        elif judged.held_by is not None and not judged.past.was_asked:
+            held.add(judged, judged.held_by)
         elif judged.is_approved and not judged.past.is_approved:
             let_through.add(judged, judged.past.rule)
+        elif judged.is_approved and judged.past.was_asked and judged.held_by is None:
+            unasked.add(judged, judged.rule)
     judged_at = [past.at for past in history.decisions if past.is_judged]
-    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through)
+    return Preview(
+        min(judged_at) if is_capped else since, now, len(judged_at), is_capped, refused, let_through, held, unasked
+    )
 
 
 def _by_chain(judged: Judged) -> tuple[int, datetime, str]:

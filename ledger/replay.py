@@ -10,6 +10,8 @@ The judges are the rules of `policy.rules`; the facts are those of the past wher
 - A payee has the tags that it has now.
 - A payee counts as approved since it was last approved, or since ever, if that was after the decision.
 - The balance is not simulated: what would have been spent more or less does not change what it covered later.
+- What a person would have had to approve is taken to have been approved: nobody knows what they would have said. What
+  nobody approved then stays refused, unless the other limits would not have asked.
 - What could not be signed stays refused unless the other limits refuse it before.
 - A clock repair counts as in `sql/windows.sql`: what was in the future then stays in every window until its head left.
 
@@ -25,24 +27,29 @@ from typing import NamedTuple
 from foundation.kernel.money import EXACT
 from ledger.past import GivenBack, History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
 from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
+from policy.holding_rules import PERSON_RULE
 from policy.limits import Limits
 from policy.more_limits import NO_MORE
 from policy.more_objections import HOUR, MONTH
 from policy.objections import DAY, WEEK
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_for_approved
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_for_approved, rules_in_force
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.
-_ASKED_AGAIN = {SIGNER_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
+_ASKED_AGAIN = {SIGNER_RULE.name, PERSON_RULE.name, *(rule.name for rule in RULES if rule.varies)} - {SERVICE_RULE.name}
 _EMPTY = Window()
 
 
 class Judged(NamedTuple):
-    """A decision of the past, and how the other limits would have decided, by the rule of this name."""
+    """A decision of the past, and how the other limits would have decided, by the rule of this name.
+
+    `held_by`: the rule by which a person would have had to approve it; None: none.
+    """
 
     past: Past
     is_approved: bool
     rule: str
+    held_by: str | None = None
 
 
 def replay(history: History, limits: Limits) -> Iterator[Judged]:
@@ -53,8 +60,8 @@ def replay(history: History, limits: Limits) -> Iterator[Judged]:
 class _Replay:
     def __init__(self, history: History, limits: Limits) -> None:
         self._history, self._limits = history, limits
-        # What a person would have had to approve is judged as approved: nobody knows what they would have said.
         self._rules = rules_for_approved(limits.more)
+        self._holding = tuple(rule for rule in rules_in_force(limits.more) if rule.holds)
         # Those that can object to what all rules before the limits let pass in the past.
         self._varied = tuple(rule for rule in self._rules if rule.varies)
         self._repairs = {repair.number: repair for repair in history.repairs}
@@ -94,10 +101,14 @@ class _Replay:
     def _judge(self, past: Past) -> Judged:
         if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
             return Judged(past, is_approved=False, rule=past.rule)
-        rule = find_refusing(self._facts(past), self._rules if past.is_off_list else self._varied)
+        facts = self._facts(past)
+        rule = find_refusing(facts, self._rules if past.is_off_list else self._varied)
         if rule is None and past.rule == SIGNER_RULE.name:
             rule = SIGNER_RULE
-        return Judged(past, rule is None, (rule or self._rules[-1]).name)
+        holding = find_refusing(facts, self._holding) if rule is None and self._holding else None
+        if holding is not None and past.rule == PERSON_RULE.name:
+            return Judged(past, is_approved=False, rule=past.rule)
+        return Judged(past, rule is None, (rule or self._rules[-1]).name, None if holding is None else holding.name)
 
     def _facts(self, past: Past) -> Facts:
         """Restore the facts of a decision; what an earlier rule let pass in the past, it lets pass again."""

@@ -14,7 +14,7 @@ _DAYS_IN_A_WEEK = 7
 # Balance and windows as in `ledger_budgets`, in a form that takes less time for ten thousand agents: nothing is looked
 # up for an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
 _USAGE = """
-    SELECT a.id, a.balance - hold.amount, windows.today + hold.amount, windows.this_week + hold.amount,
+    SELECT a.id, greatest(a.balance - hold.amount, 0), windows.today + hold.amount, windows.this_week + hold.amount,
            p.daily_limit, p.weekly_limit, hold.amount
       FROM policy_agent a
      CROSS JOIN LATERAL (SELECT COALESCE(sum(h.amount), 0) AS amount

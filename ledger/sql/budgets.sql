@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION ledger_budgets_3(p_agents text[]) RETURNS TABLE (
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT a.id::text, a.status::text, a.asset::text, a.balance - hold.amount,
+    SELECT a.id::text, a.status::text, a.asset::text, greatest(a.balance - hold.amount, 0),
            ledger_spent_since(a.id, a.spent_total, clock.now - interval '24 hours') + hold.amount,
            ledger_spent_since(a.id, a.spent_total, clock.now - interval '7 days') + hold.amount,
            p.daily_limit, p.weekly_limit, p.max_per_payment, p.number,

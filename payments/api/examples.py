@@ -80,7 +80,9 @@ def _decline(refusal: str, at: datetime, *answered: str) -> LogEntry:
     begun, answer = hold(), ("decline" if answered else "")
     by, reason = answered or ("", "")
     expires_at = DECIDED_AT + ASKING.time_to_approve
-    held = HeldPayment(_PAYMENT_ID, begun.id, begun.created_at, answer, by, reason, refusal, expires_at)
+    held = HeldPayment(
+        _PAYMENT_ID, begun.id, begun.created_at, answer, by, reason, refusal, expires_at, f"{_CHAIN}:{_RECIPIENT}"
+    )
     decision = Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(refusal))
     explanation = explain_refusal(decision, EXAMPLE_FACTS, _within_the_window) | explain_answer(held)
     return example_entry(

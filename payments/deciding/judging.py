@@ -32,6 +32,8 @@ from policy.rules import SIGNER_RULE, ask_rules, rules_for_approved
 log = logging.getLogger(__name__)
 P = TypeVar("P")
 
+# What a person has approved is a payment to this address.
+_MOVED = "The payee was registered at another address while this payment waited for approval: ask again."
 # For so long the same 503 to the same request is one entry of the log.
 ONE_OUTAGE = timedelta(days=1)
 
@@ -47,7 +49,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
     """
     known = batch.advance(request, known)
     facts = facts_of(request, known, environment, batch)
-    asked = _ask(request, facts)
+    asked = _ask(request, known, facts)
     decision, prepared = approve_or_refuse(asked, lambda: _prepare(request, known, environment, batch))
     hold = None
     if prepared is not None:
@@ -76,12 +78,14 @@ def _prepare(request: PaymentRequest, known: Known, environment: Environment, ba
     return prepare_payment(request, known, environment, batch.gas_on)
 
 
-def _ask(request: PaymentRequest, facts: Facts) -> Decision:
+def _ask(request: PaymentRequest, known: Known, facts: Facts) -> Decision:
     """Ask the rules; of a payment that was held, ask those of the person, who has answered, no more."""
     if request.held is None:
         return ask_rules(facts)
     if request.held.refusal is not None:
         return Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(request.held.refusal))
+    if known.payee is not None and known.payee.recipient != request.held.recipient:
+        return Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(_MOVED))
     return ask_rules(facts, rules_for_approved(facts.more))
 
 

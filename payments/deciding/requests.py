@@ -43,7 +43,7 @@ class HeldPayment:
     """A payment that was held for a person's approval, and is decided now.
 
     `payment_id` and `entry_id` are its own and that of the decision to hold it, `asked_at` is when that was made, and
-    `expires_at` until when it could be approved.
+    `expires_at` until when it could be approved. `recipient` (CAIP-10) is who was to be paid when it was held.
     `refusal` says in a sentence why it is refused whatever the rules say; None: a person has approved it. `answer` is
     what a person has said (`HoldAnswer`), `answered_by` who that is, with the reason; all are empty if nobody has.
     """
@@ -56,6 +56,7 @@ class HeldPayment:
     answer_reason: str
     refusal: str | None
     expires_at: datetime
+    recipient: str
 
 
 @dataclass(frozen=True, slots=True)

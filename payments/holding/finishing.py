@@ -11,14 +11,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from django.db import transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import Q
+from psycopg.errors import LockNotAvailable
 
+from foundation.database import brief_transaction
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import InvalidRequest, PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
-from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
+from ledger.clocks import read_clocks
 from ledger.models import Hold, HoldAnswer, LogEntry
 from payments.deciding.operations import decide_together
 from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong
@@ -33,7 +35,7 @@ _HOUR = timedelta(hours=1)
 
 def finish_holds(environment: Environment) -> int:
     """End what can be ended; returns how many payments were decided."""
-    now = environment.now or utc_now()
+    now = _now(environment)
     return sum(_finish_safely(payment_id, environment) for payment_id in _find_ended(now))
 
 
@@ -43,7 +45,7 @@ def finish_hold(payment_id: str, environment: Environment) -> LogEntry | None:
     Raises:
         PolicySignerUnavailable: it was approved and cannot be signed now; nothing has changed.
     """
-    now = environment.now or utc_now()
+    now = _now(environment)
     try:
         return _finish(payment_id, environment, now)
     except PolicySignerUnavailable:
@@ -54,6 +56,11 @@ def finish_hold(payment_id: str, environment: Environment) -> LogEntry | None:
         # Time does not help: the payee asks for what its chain does not authorize any more (x402).
         why = " ".join(one["message"] for one in error.details.get("fields", ())) or error.message
         return _finish(payment_id, environment, now, f"It was approved, but its payee cannot take it: {why}")
+
+
+def _now(environment: Environment) -> datetime:
+    """Read the database's clock, which dates the decision: what it says of the end has to fit that."""
+    return environment.now or read_clocks().database
 
 
 def _find_ended(now: datetime) -> list[str]:
@@ -77,8 +84,8 @@ def _finish_safely(payment_id: str, environment: Environment) -> bool:
 
 def _finish(payment_id: str, environment: Environment, now: datetime, refusal: str = "") -> LogEntry | None:
     agent_id = Hold.objects.values_list("agent_id", flat=True).get(pk=payment_id)
-    with transaction.atomic():
-        agent = lock_agent(agent_id)
+    with brief_transaction():
+        agent = _lock_agent(agent_id)
         hold = Hold.objects.select_for_update().select_related("entry").get(pk=payment_id)
         if hold.ended_at is not None:
             return None
@@ -92,6 +99,18 @@ def _finish(payment_id: str, environment: Environment, now: datetime, refusal: s
         if isinstance(outcome, LogEntry):
             return outcome
         raise outcome if isinstance(outcome, Exception) else TypeError(f"{outcome} is no outcome of a hold.")
+
+
+def _lock_agent(agent_id: str) -> Agent:
+    """Lock an agent as a payment does; somebody who holds one for long does not keep the holds of all others."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{round(LONGEST_WAIT_S)}s"])
+    try:
+        return lock_agent(agent_id)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise HeldTooLong from error
+        raise
 
 
 def _find_refusals(hold: Hold, agent: Agent, now: datetime) -> Iterator[str]:
@@ -130,6 +149,7 @@ def _request_of(hold: Hold, refusal: str | None) -> PaymentRequest:
             hold.answer_reason,
             refusal,
             hold.expires_at,
+            str(entry.explanation["recipient"]),
         ),
         asked_with=hold.api_key,
     )

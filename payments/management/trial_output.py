@@ -21,6 +21,10 @@ def lines_of(agent_id: str, asset: str, found: Preview) -> Iterator[str]:
         yield "  There were more: these are the newest."
     yield from _share("approved then, would be refused now", found.refused, asset)
     yield from _share("refused then, would be approved now", found.let_through, asset)
+    if found.held.count:
+        yield from _share("asked nobody then, would wait for a person now", found.held, asset)
+    if found.unasked.count:
+        yield from _share("approved by a person then, would ask nobody now", found.unasked, asset)
     newest = found.newest()
     if newest:
         yield _ROW.format("time", "log id", "amount", "rule then → rule now", "payee")
@@ -39,7 +43,7 @@ def _share(title: str, share: Share, asset: str) -> Iterator[str]:
 def _row(judged: Judged) -> str:
     past = judged.past
     then = "approved" if past.is_approved else past.rule
-    now = "approved" if judged.is_approved else judged.rule
+    now = "held" if judged.held_by else "approved" if judged.is_approved else judged.rule
     # As it was asked for: whatever is in it, a row stays a line.
     payee = printable(past.service).replace("\n", "\\n").replace("\t", "\\t")
     return _ROW.format(format_instant(past.at), past.id, show_amount(past.amount), f"{then} → {now}", payee)
@@ -62,6 +66,8 @@ def present(agent_id: str, asset: str, found: Preview) -> dict[str, Any]:
         "otherwise": found.otherwise,
         "refused": _present_share(found.refused),
         "letThrough": _present_share(found.let_through),
+        "held": _present_share(found.held),
+        "unasked": _present_share(found.unasked),
         "newest": [_present_judged(judged) for judged in newest],
         "notListed": found.otherwise - len(newest),
     }
@@ -86,8 +92,14 @@ def _present_judged(judged: Judged) -> dict[str, Any]:
         "amount": format_amount(past.amount),
         "payee": past.service,
         "then": {"result": _result(is_approved=past.is_approved), "rule": past.rule},
-        "now": {"result": _result(is_approved=judged.is_approved), "rule": judged.rule},
+        "now": _now(judged),
     }
+
+
+def _now(judged: Judged) -> dict[str, str]:
+    if judged.held_by:
+        return {"result": Result.HELD.value, "rule": judged.held_by}
+    return {"result": _result(is_approved=judged.is_approved), "rule": judged.rule}
 
 
 def _result(*, is_approved: bool) -> str:

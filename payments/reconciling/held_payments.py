@@ -75,6 +75,9 @@ def _problems_of_end(begun: LogEntry, hold: Hold, end: LogEntry) -> Iterator[str
     answered = tuple(explanation.get(name, "") for name in ("answer", "answeredBy", "answerReason"))
     if answered != (hold.answer, hold.answered_by, hold.answer_reason):
         yield f"The decision {end.id} has another answer than {hold.id}."
+    to = read_explanation(begun).get("recipient"), read_explanation(end).get("recipient")
+    if end.result == Result.APPROVED and to[0] != to[1]:
+        yield f"The decision {end.id} pays another recipient than was held by {begun.id}."
     if end.result == Result.APPROVED and (end.payment_id != hold.id or hold.answer != HoldAnswer.APPROVE):
         yield f"The decision {end.id} pays what nobody has approved."
     if end.result == Result.BLOCKED and hold.answer != HoldAnswer.APPROVE and end.rule != PERSON_RULE.name:

@@ -86,7 +86,7 @@ def test_client_and_server_have_one_version_and_the_tests_run_with_what_the_clie
 
 
 def test_what_the_client_calls_a_state_is_what_the_server_calls_it():
-    assert set(get_args(PaymentStatus)) == set(lifecycle.PaymentStatus)
+    assert set(get_args(PaymentStatus)) == {*lifecycle.PaymentStatus, *lifecycle.HeldStatus}
     assert set(get_args(ServiceStatus)) == set(services.models.ServiceStatus)
     assert set(get_args(AgentStatus)) == set(policy.models.AgentStatus)
     assert get_type_hints(Payment)["status"] == get_type_hints(PaymentState)["status"] == PaymentStatus

@@ -20,6 +20,7 @@ _HEADINGS = {
     "payee_": "To each payee",
     "allowed_": "When it may pay",
     "new_payee_": "To a new payee",
+    "approval_": "A person to ask",
 }
 # Where a form has room for more than an option of a command has.
 _HELP = {

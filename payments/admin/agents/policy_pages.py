@@ -138,7 +138,17 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
         *((one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in change.differences),
         (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
         (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),
+        *_held(effect, change.agent),
     ]
+
+
+def _held(effect: Preview, agent: Agent) -> list[tuple[str, str]]:
+    """Say what a person would have been asked about, or not any more; nothing where nobody is asked."""
+    shares = (
+        ("Held in {} days for a person", effect.held),
+        ("Approved in {} days by a person, not asked now", effect.unasked),
+    )
+    return [(title.format(PERIOD.days), _count(share, agent)) for title, share in shares if share.count]
 
 
 def _count(share: Share, agent: Agent) -> str:

@@ -6,6 +6,7 @@ DECLARE
     newest timestamptz[] := ARRAY(
         SELECT e.created_at FROM ledger_logentry e
          WHERE e.agent_id = p_agent AND e.result = 'blocked'
+           AND (e.idempotency_key IS NOT NULL OR e.refused_request IS NOT NULL)  -- not the end of a hold, which nobody asked for
            AND e.created_at > p_at - interval '1 minute' AND e.created_at <= p_at
          ORDER BY e.created_at DESC, e.id DESC LIMIT p_most);
     since timestamptz[] := array_fill(NULL::timestamptz, ARRAY[p_requests]);
@@ -151,7 +152,7 @@ BEGIN
            COALESCE((SELECT s.is_signing FROM policy_signerswitch s WHERE s.id = 1), false),
            k.key_hash,
            EXISTS (SELECT FROM payments_outflow o
-                    WHERE o.chain = a.pays_on AND o.escrow_id = '0x' || encode(k.key_hash, 'hex')),
+                    WHERE o.chain = a.pays_on AND o.escrow_id IN ('0x' || encode(k.key_hash, 'hex'), a.held_id)),
            r.in_need, r.room, a.agent, a.policy, a.payee,
            (SELECT y FROM payments_payeestate y WHERE y.chain = a.pays_on AND y.address = (a.payee).address),
            r.relayer,

@@ -216,3 +216,12 @@ def test_what_was_answered_in_order_has_no_problem(answer):
     say(held, answer)
 
     assert problems_of(agent) == []
+
+
+def test_an_end_that_pays_another_recipient_than_was_held_is_noticed(asked):
+    found = asked.problems_after(
+        "UPDATE ledger_logentry SET explanation_json = replace(explanation_json, %s, %s) WHERE id = %s",
+        asked.service.address, "0x" + "9" * 40, asked.approved.id,
+    )  # fmt: skip
+
+    assert [one for one in found if "pays another recipient than was held" in one]

@@ -19,7 +19,7 @@ WIDE = Limits(Decimal(10), Decimal(1000), Decimal(1000))
 
 @pytest.fixture
 def agent():
-    return asks_above()
+    return asks_above(daily_limit="18")
 
 
 def preview(agent: Agent, limits: Limits) -> Preview:
@@ -36,8 +36,16 @@ def test_what_waits_is_not_judged_and_what_has_ended_is_judged_once(agent):
 
     found = preview(agent, WIDE)
 
-    # What a person has declined stays declined, whatever the limits.
-    assert (found.decisions, found.refused.count, found.let_through.count) == (2, 0, 0)
+    assert (found.decisions, found.refused.count) == (2, 0)
+    # Nobody would have been asked about either.
+    assert (found.unasked.count, dict(found.let_through.by_rule)) == (1, {"approved_by_person": 1})
+
+
+def test_what_a_person_has_declined_stays_declined_where_they_would_be_asked(agent):
+    decline(decide(agent, make_service(), "6"))
+    asking = Limits(Decimal(10), Decimal(1000), Decimal(1000), None, MoreLimits(approval_above=Decimal(5)))
+
+    assert preview(agent, asking).otherwise == 0
 
 
 def test_other_limits_refuse_what_a_person_has_approved(agent):
@@ -54,7 +62,7 @@ def test_a_threshold_refuses_nothing_of_the_past(agent):
     asking = MoreLimits(approval_above=Decimal(1), approval_above_day=Decimal(1), approval_for_first=True)
     found = preview(agent, Limits(Decimal(10), Decimal(1000), Decimal(1000), None, asking))
 
-    assert (found.decisions, found.refused.count) == (1, 0)
+    assert (found.decisions, found.refused.count, found.held.count) == (1, 0, 1)
 
 
 def test_what_was_approved_counts_from_then_on(agent):

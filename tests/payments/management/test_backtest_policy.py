@@ -124,6 +124,25 @@ def test_optional_limits_are_columns_and_what_is_not_in_the_file_is_no_limit(wri
     assert narrow["refused"]["rules"] == [{"rule": "under_hourly_count", "decisions": 1, "amount": "1.00"}]
 
 
+def test_it_says_what_would_wait_for_a_person(write, service, now):
+    agent = make_agent(**WIDE)
+    asked = [ask(agent, service, amount, now - DAY + n * HOUR) for n, amount in enumerate(["5", "6"])]
+    path = write(f"{agent.id},USDC,100,1000,1000,5", header=f"{HEADER},approval_above")
+
+    (found,) = judge(path)
+
+    rules = [{"rule": "under_approval_limit", "decisions": 1, "amount": "6.00"}]
+    assert (found["held"]["rules"], found["otherwise"], found["refused"]["decisions"]) == (rules, 1, 0)
+    (one,) = found["newest"]
+    assert (one["logId"], one["now"]) == (asked[1], {"result": "held", "rule": "under_approval_limit"})
+    told = tell(path)
+    assert (
+        "\n  1 asked nobody then, would wait for a person now: 6.00 USDC\n    under_approval_limit: 1, 6.00 USDC\n"
+        in told
+    )
+    assert "approved → held" in told
+
+
 def test_it_judges_as_the_preview_of_the_console_does(write, now):
     known, other = make_service(), make_service()
     agent = make_agent(**WIDE, services=[known.id], balance="0")

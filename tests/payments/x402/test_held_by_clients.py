@@ -3,12 +3,14 @@
 import base64
 import json
 import subprocess
+from datetime import timedelta
 from decimal import Decimal
 
 import httpx
 import pytest
 from allowance_client import Allowance, PayingTransport, errors
 
+from foundation.kernel.times import utc_now
 from ledger.models import Hold
 from payments.models import Payment
 from tests.chains.adapter.anvil_node import has_program
@@ -101,25 +103,46 @@ def test_typescripts_client_says_that_a_person_is_asked_and_pays_once_when_they_
     assert chain.balance_of(payee.address) == PRICE
 
 
-def test_a_model_is_told_to_wait_and_gets_what_the_payee_is_sent_by_the_same_call_once_it_is_approved(
-    *, chain, shop, api_url, key, agent, payee
-):
+@pytest.fixture
+def ask(chain, shop, api_url, key, payee):
+    """A model's call of its tool: the same one each time."""
     chain.look()
-    header = shop.visit().headers["PAYMENT-REQUIRED"]
+    asked = {"service": payee.id, "payment_required": shop.visit().headers["PAYMENT-REQUIRED"], "reason": "A report"}
+    return lambda: tell(over_stdio(api_url, key), lambda model: model.call("pay_402", **asked))
 
-    def ask():
-        asked = {"service": payee.id, "payment_required": header, "reason": "A report"}
-        return tell(over_stdio(api_url, key), lambda model: model.call("pay_402", **asked))
 
+def payload_of(said):
+    return json.loads(base64.b64decode(said.content["payment_signature"]))
+
+
+def test_a_model_is_told_to_wait_and_gets_what_the_payee_is_sent_by_the_same_call_once_it_is_approved(
+    ask, chain, shop, agent, payee
+):
     waits = [ask(), ask()]
     approve(held_of(agent))
     paid = ask()
-    payload = json.loads(base64.b64decode(paid.content["payment_signature"]))
 
     for said in waits:
         assert (said.status, said.payment_id) == ("waiting_for_approval", held_of(agent))
         assert "call pay_402 again with exactly the same arguments" in said.content["what_to_do"]
         assert "payment_signature" not in said.content
     assert (paid.status, paid.payment_id) == ("already_paid", held_of(agent))
-    assert shop.visit(payload).status_code == 200
+    assert shop.visit(payload_of(paid)).status_code == 200
+    assert chain.balance_of(payee.address) == PRICE
+
+
+def test_a_model_whose_payment_is_approved_the_day_after_gets_what_the_payee_is_sent_and_nobody_is_asked_again(
+    ask, chain, shop, agent, payee
+):
+    waits = ask()
+    Hold.objects.filter(agent=agent).update(created_at=utc_now() - timedelta(hours=30))
+    approve(held_of(agent))
+
+    approved = ask()
+    page = shop.visit(payload_of(approved))
+    taken = ask()  # nobody has found on the chain yet that the payee has it
+
+    assert (waits.status, page.status_code) == ("waiting_for_approval", 200)
+    assert [(one.status, one.payment_id) for one in (approved, taken)] == [("already_paid", held_of(agent))] * 2
+    assert Payment.objects.get(agent=agent).id == held_of(agent)
     assert chain.balance_of(payee.address) == PRICE
