@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db.models import F, Q, QuerySet
 
+from foundation.database import brief_read
 from ledger.models import Hold, LogEntry, Result
 from payments.lifecycle import HeldStatus, end_of_hold
 from payments.payment_states import PaymentFilters, is_payment_id
@@ -46,7 +47,8 @@ def find_held(payment_id: str) -> HeldState | None:
     """Find a payment that waits for approval, or was refused after that."""
     if not is_payment_id(payment_id):
         return None
-    hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
+    with brief_read():
+        hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
     return None if hold is None else _state(hold)
 
 
@@ -62,7 +64,8 @@ def read_held_page(filters: PaymentFilters, *, before_id: str | None, size: int)
     }
     holds = _read(Hold.objects.filter(_of_status(filters.status)))
     found = holds.filter(**{name: value for name, value in wanted.items() if value is not None}).order_by("-id")
-    return [_state(hold) for hold in found[:size]]
+    with brief_read():
+        return [_state(hold) for hold in found[:size]]
 
 
 def _of_status(status: str | None) -> Q:
