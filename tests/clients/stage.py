@@ -100,10 +100,10 @@ def refused(status: int, code: str, *, retry_after: str | None = None, **members
     return answer(status, {"error": {"code": code, "message": "No.", **members}}, **headers)
 
 
-def over_budget(*, allowed_in_s: float | None = 30, retry_after: str | None = None) -> Answer:
+def over_budget(*, allowed_in_s: float | None = 30, retry_after: str | None = None, **members: Any) -> Answer:
     """Refuse by the daily limit; the same payment fits `allowed_in_s` after the stage begins."""
     allowed_at = None if allowed_in_s is None else (NOW + timedelta(seconds=allowed_in_s)).isoformat()
     return refused(
         422, "budget_exceeded", retry="new_key", rule="under_daily_limit", limit="5.00", spent="4.75", requested="0.50",
-        remaining="0.25", allowedAt=allowed_at, retry_after=retry_after,
+        remaining="0.25", allowedAt=allowed_at, retry_after=retry_after, **members,
     )  # fmt: skip

@@ -91,16 +91,22 @@ def test_a_declined_payment_is_raised_with_the_keys_own_answer(status):
     assert raised.value.idempotency_key == "order"
 
 
-def test_what_is_refused_by_a_limit_after_all_is_asked_for_again_when_it_fits_under_the_following_key():
-    over = over_budget(allowed_in_s=30, retry_after="30")
-    stage = Stage(held(), state("declined", **DECLINED), over, paid())
+def test_what_a_limit_refuses_after_a_person_has_approved_it_is_raised_and_nobody_is_asked_again():
+    over = over_budget(allowed_in_s=30, retry_after="30", heldBy="log_1")
+    stage = Stage(held(), state("declined", **DECLINED), over, held())
 
-    payment = stage.pay(idempotency_key="order", wait_until_decided_s=1, wait_until_allowed_s=60)
+    with pytest.raises(errors.BudgetExceeded) as raised:
+        stage.pay(idempotency_key="order", wait_until_decided_s=1, wait_until_allowed_s=60)
 
-    assert payment.idempotency_key == "order/2"
-    assert [one.headers["Idempotency-Key"] for one in stage.requests if one.method == "POST"] == [
-        "order", "order", "order/2",
-    ]  # fmt: skip
+    assert (raised.value.idempotency_key, stage.pauses) == ("order", [])
+    assert [one.headers["Idempotency-Key"] for one in stage.requests if one.method == "POST"] == ["order", "order"]
+
+
+def test_a_program_that_starts_anew_after_such_a_refusal_has_nobody_asked_again():
+    stage = Stage(over_budget(allowed_in_s=30, retry_after="30", heldBy="log_1"), held())
+
+    with pytest.raises(errors.BudgetExceeded):
+        stage.pay(idempotency_key="order", wait_until_decided_s=60, wait_until_allowed_s=60)
 
 
 def test_lost_answers_do_not_end_the_wait():

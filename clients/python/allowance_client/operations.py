@@ -72,7 +72,8 @@ class Operations:
         Give a key of your own, and keep it before you call, if the payment shall be one across crashes, too.
         `wait_s`: let the answer wait so long for the transaction to be in a block, up to 30.
         `wait_until_allowed_s`: if a limit refuses and the same payment fits within that time, wait and ask again, with
-        a key derived from the first; call again with the same arguments after a crash.
+        a key derived from the first; call again with the same arguments after a crash. Not so where a person has
+        approved the payment before: the refusal is raised, for they would be asked once more.
         `wait_until_decided_s`: if a person has to approve the payment, wait so long for that. What is returned before
         they have `is_pending`: nothing is paid yet, and the same key tells later what has become of it.
 

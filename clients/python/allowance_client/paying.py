@@ -78,7 +78,8 @@ def pay(patience: Patience, intent: PaymentIntent) -> Flow[Payment]:
     """Request a payment. After a stored refusal that time cures, ask again under the purchase's following key.
 
     That key is derived, not made: whoever starts anew with the first key meets the stored refusal, then what became of
-    the following key, and pays nothing twice.
+    the following key, and pays nothing twice. A refusal of what a person was asked for is raised: under another key
+    they would be asked once more.
     """
     deadline = patience.clock() + intent.allowed_s
     number, key = 1, intent.key
@@ -148,7 +149,7 @@ def _with_key(error: ClientError, key: str) -> ClientError:
 
 def _wait_for(refusal: BudgetExceeded | OutsideAllowedTime, patience: Patience) -> float | None:
     """Tell for how many seconds a refusal holds, by the server's clock if it can; None: waiting does not help."""
-    if refusal.retry != "new_key" or refusal.allowed_at is None:
+    if refusal.retry != "new_key" or refusal.allowed_at is None or "heldBy" in refusal.refusal.raw:
         return None
     if refusal.retry_after_s is not None:
         return refusal.retry_after_s

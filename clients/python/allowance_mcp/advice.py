@@ -108,7 +108,7 @@ _REFUSED = (
 
 
 def already_paid(payment_id: str) -> str:
-    """Say what to do when the same service was paid the same amount within the last 24 hours."""
+    """Say what to do when the same service was paid the same amount already, and that still stands."""
     return (
         "This call paid nothing, because `payment` paid this service this amount already. If that is the payment you"
         " mean, you are done: do not call again. Only if a further payment of the same amount is really owed, call"

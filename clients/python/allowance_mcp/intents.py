@@ -3,8 +3,8 @@
 An intent is: this agent pays this service this amount, after the newest payment of the same service and amount. So its
 key follows from what the API remembers anyway, and every call for it, in any process, at any time, walks the same keys:
 
-- A payment of the last 24 hours that has not failed answers every repetition, however it is worded. Only who names that
-  payment (`after_payment`) wants a further one.
+- A payment that is approved, or was settled within the last 24 hours, answers every repetition, however it is worded.
+  Only who names that payment (`after_payment`) wants a further one.
 - Key 1, 2, 3… of an intent: an approval is found again by everybody who comes to it. A refusal that is stored under a
   key is final, so nothing is ever paid under that key, and the next one is safe.
 - Before a key is given up, the API is asked whether the payment would be approved now. Thus a model that loops writes
@@ -83,7 +83,7 @@ class Intents:
         if wanted.after_payment is not None:
             if not past.is_named_by(wanted.after_payment):
                 return AlreadyPaid(past.standing, is_misnamed=True)
-        elif past.standing is not None and await self._is_recent(_decided_at(past.standing), wanted):
+        elif past.standing is not None and await self._stands(past.standing, wanted):
             return AlreadyPaid(past.standing, header=await self._find_header(wanted, past.standing))
         return await self._walk(wanted, past.newest_id)
 
@@ -122,6 +122,11 @@ class Intents:
         if wanted.after_payment == declined.id:
             return False
         return await self._is_recent(declined.declined_at or declined.created_at, wanted)
+
+    async def _stands(self, payment: PaymentState, wanted: Purchase) -> bool:
+        """Tell whether a payment answers every repetition: it is under way, since whenever, or of the last day."""
+        # When it was approved it does not tell: long after it was asked for, if a person had to.
+        return payment.status == "approved" or await self._is_recent(_last_moment(payment), wanted)
 
     async def _is_recent(self, moment: datetime, wanted: Purchase) -> bool:
         if self._now() - moment < REMEMBERED:
@@ -173,9 +178,10 @@ class Intents:
         return Paid(await self._api.payment(payment.id) if payment.is_replay else payment)
 
 
-def _decided_at(payment: PaymentState) -> datetime:
-    """Tell when a payment was approved: not when it was asked for, if a person had to approve it."""
-    return max([payment.created_at, *(one.created_at for one in payment.transactions[-1:])])
+def _last_moment(payment: PaymentState) -> datetime:
+    """Tell the last that is known of a payment: it was asked for, signed, or settled, maybe days apart."""
+    signed_at = [one.created_at for one in payment.transactions[-1:]]
+    return max([payment.created_at, *signed_at, payment.settled_at or payment.created_at])
 
 
 def key_of(agent_id: str, wanted: Purchase, predecessor: str, attempt: int) -> str:

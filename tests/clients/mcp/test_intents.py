@@ -1,6 +1,8 @@
 """Each intent is paid once: however often a model asks, in whatever words, in how many processes, and whatever dies."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +15,8 @@ from allowance_mcp.intents import Intents
 from allowance_mcp.outcomes import AlreadyPaid, Paid
 
 from ledger.models import LogEntry
+from payments.lifecycle import PaymentStatus
+from payments.models import Payment
 from policy.limits import Limits
 from policy.operations import pause_agent, resume_agent, set_policy
 from tests.clients.mcp.conftest import Cast
@@ -131,11 +135,32 @@ def test_a_failed_further_purchase_does_not_let_the_first_one_be_repeated(cast, 
     assert len(cast.payments()) == 3
 
 
-@pytest.mark.parametrize(("age", "status"), [(DAY - timedelta(minutes=1), "already_paid"), (DAY, "paid")])
-def test_a_payment_stands_in_the_way_for_a_day(cast, mcp, age, status):
-    decide(cast.agent, cast.service, "1", at=datetime.now(UTC) - age)
+@contextmanager
+def settled(payment_id: str, at: datetime) -> Iterator[None]:
+    """Let a payment have been settled so long ago; its chain has still to come to that."""
+    payment = Payment.objects.filter(pk=payment_id)
+    payment.update(status=PaymentStatus.SETTLED, settled_at=at)
+    try:
+        yield
+    finally:
+        payment.update(status=PaymentStatus.APPROVED, settled_at=None)
 
-    assert tell(cast.http(mcp), lambda model: model.pay(cast.service.id)).status == status
+
+@pytest.mark.parametrize(("age", "status"), [(DAY - timedelta(minutes=1), "already_paid"), (DAY, "paid")])
+def test_a_payment_stands_in_the_way_for_a_day_after_it_is_settled(cast, mcp, age, status):
+    now = datetime.now(UTC)
+    paid = decide(cast.agent, cast.service, "1", at=now - 2 * DAY).payment_id
+
+    with settled(paid, now - age):
+        assert tell(cast.http(mcp), lambda model: model.pay(cast.service.id)).status == status
+
+
+def test_a_payment_that_is_not_settled_yet_stands_in_the_way_whatever_its_age(cast, mcp):
+    paid = decide(cast.agent, cast.service, "1", at=datetime.now(UTC) - 2 * DAY).payment_id
+
+    said = tell(cast.http(mcp), lambda model: model.pay(cast.service.id))
+
+    assert (said.status, said.payment_id, cast.payments()) == ("already_paid", paid, [paid])
 
 
 @pytest.mark.parametrize("off", [timedelta(days=3), -timedelta(days=3)])
