@@ -149,7 +149,7 @@ def settled(payment_id: str, at: datetime) -> Iterator[None]:
 @pytest.mark.parametrize(("age", "status"), [(DAY - timedelta(minutes=1), "already_paid"), (DAY, "paid")])
 def test_a_payment_stands_in_the_way_for_a_day_after_it_is_settled(cast, mcp, age, status):
     now = datetime.now(UTC)
-    paid = decide(cast.agent, cast.service, "1", at=now - 2 * DAY).payment_id
+    paid = str(decide(cast.agent, cast.service, "1", at=now - 2 * DAY).payment_id)
 
     with settled(paid, now - age):
         assert tell(cast.http(mcp), lambda model: model.pay(cast.service.id)).status == status
