@@ -136,7 +136,7 @@ def test_a_failed_further_purchase_does_not_let_the_first_one_be_repeated(cast, 
 
 
 @contextmanager
-def settled(payment_id: str, at: datetime) -> Iterator[None]:
+def settled(payment_id: str | None, at: datetime) -> Iterator[None]:
     """Let a payment have been settled so long ago; its chain has still to come to that."""
     payment = Payment.objects.filter(pk=payment_id)
     payment.update(status=PaymentStatus.SETTLED, settled_at=at)
