@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from policy.limits import LimitsInForce
+from foundation.kernel.errors import OperationRefused
 from policy.models import Agent, PolicyRevision, PolicyTemplate, ShadowRevision, SignerSwitch
 from policy.more_limits import given
 from staff.audit import record
@@ -121,11 +121,19 @@ def _policy(revision: PolicyRevision) -> dict[str, Any]:
     return {"policyRevision": str(revision), **_limits(revision), **template}
 
 
-def _limits(policy: LimitsInForce) -> dict[str, Any]:
+def _limits(policy: PolicyRevision | PolicyTemplate | ShadowRevision) -> dict[str, Any]:
     return {
         "maxPerPayment": policy.max_per_payment,
         "dailyLimit": policy.daily_limit,
         "weeklyLimit": policy.weekly_limit,
         "allowedServices": policy.allowed_services,
-        **{part.name: part.kind.json(value) for part, value in given(policy.more)},
+        **_more(policy),
     }
+
+
+def _more(policy: PolicyRevision | PolicyTemplate | ShadowRevision) -> dict[str, Any]:
+    """Give the optional limits; where only a later release knows one, as they are written."""
+    try:
+        return {part.name: part.kind.json(value) for part, value in given(policy.more)}
+    except OperationRefused:
+        return {"moreJson": policy.more_json}

@@ -87,15 +87,6 @@ def propose_policy(
         return propose(proposal, by=by, needs_second=takes_two(seen.agent_id, asset, limits, old=limits_of(seen)))
 
 
-def limits_asked(arguments: Mapping[str, Any], asset: Asset, present: Limits | None = None) -> Limits:
-    """Read the limits that a proposal asks for; what it does not name is that of `present`, None: of a new agent.
-
-    Raises:
-        OperationRefused: names a limit that is not of its form.
-    """
-    return read_limits(arguments, asset, present)
-
-
 def _asset(text: str) -> str:
     return Asset(text).value
 
@@ -106,7 +97,7 @@ def _make_agent(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     agent = create_agent(
         arguments["agent"],
         asset=asset,
-        limits=limits_asked(arguments, asset),
+        limits=read_limits(arguments, asset),
         by=by,
         reason=reason,
         is_by_one=is_by_one(by),
@@ -124,7 +115,7 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     with transaction.atomic():
         revision = set_policy(
             agent.id,
-            change=lambda present: limits_asked(arguments, Asset(agent.asset), present),
+            change=lambda present: read_limits(arguments, Asset(agent.asset), present),
             by=by,
             reason=reason,
             seen=arguments.get("revision"),

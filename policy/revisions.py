@@ -57,7 +57,7 @@ def limits_of(policy: PolicyRevision | PolicyTemplate | ShadowRevision) -> Limit
 
 
 def columns_of(limits: Limits) -> dict[str, Any]:
-    """Give the columns of a revision, or of a template, that have its limits."""
+    """Give the columns of a revision, a template or a shadow that have its limits."""
     allowed = limits.allowed_services
     return {
         "max_per_payment": limits.max_per_payment,

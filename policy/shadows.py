@@ -1,7 +1,6 @@
 """Shadows: limits that are tried on an agent. They decide nothing; the log tells what they would have decided."""
 
 from collections.abc import Callable
-from typing import Any
 
 from django.db import transaction
 
@@ -14,7 +13,7 @@ from policy.limits import Limits
 from policy.models import Agent, PolicyRevision, ShadowRevision
 from policy.more_limits import write_more
 from policy.queries import find_revision_in_force
-from policy.revisions import check_limits, limits_of
+from policy.revisions import check_limits, columns_of, limits_of
 
 
 def find_shadow(agent_id: str) -> ShadowRevision | None:
@@ -38,7 +37,8 @@ def begin_shadow(agent_id: str, *, change: Callable[[Limits], Limits], by: str, 
         if are_same(limits, limits_of(present)):
             raise OperationRefused("These limits are in force: there is nothing to try.")
         before = ShadowRevision.objects.select_for_update().filter(agent=agent).first()
-        shadow, _ = ShadowRevision.objects.update_or_create(agent=agent, defaults=_columns(limits, by))
+        columns = {**columns_of(limits), "created_by": by, "created_at": utc_now()}
+        shadow, _ = ShadowRevision.objects.update_or_create(agent=agent, defaults=columns)
         changes.record_shadow("shadow.begun", agent_id, before=before, after=shadow, by=by, reason=reason)
     return shadow
 
@@ -56,28 +56,19 @@ def drop_shadow(agent_id: str, *, by: str, reason: str = "") -> None:
         _end(shadow, "shadow.dropped", by=by, reason=reason)
 
 
-def end_adopted(revision: PolicyRevision, *, by: str, reason: str) -> None:
-    """End a shadow whose limits are those of this revision: they are in force now. Call it in its transaction."""
-    shadow = ShadowRevision.objects.select_for_update().filter(agent=revision.agent_id).first()
-    # One with a limit that only a later release knows is not read.
-    if shadow is None or shadow.more_json != write_more(revision.more):
-        return
-    if are_same(limits_of(shadow), limits_of(revision)):
-        _end(shadow, "shadow.adopted", by=by, reason=reason)
+def end_adopted(*revisions: PolicyRevision, by: str, reason: str) -> None:
+    """End each shadow whose limits are those of one of these revisions: they are in force now.
+
+    Call it in the transaction in which they are made. They are of different agents.
+    """
+    of_agent = {one.agent_id: one for one in revisions}
+    for shadow in ShadowRevision.objects.select_for_update().filter(agent__in=of_agent).order_by("agent"):
+        revision = of_agent[shadow.agent_id]
+        # One with a limit that only a later release knows is not read.
+        if shadow.more_json == write_more(revision.more) and are_same(limits_of(shadow), limits_of(revision)):
+            _end(shadow, "shadow.adopted", by=by, reason=reason)
 
 
 def _end(shadow: ShadowRevision, action: str, *, by: str, reason: str) -> None:
     changes.record_shadow(action, shadow.agent_id, before=shadow, by=by, reason=reason)
     shadow.delete()
-
-
-def _columns(limits: Limits, by: str) -> dict[str, Any]:
-    return {
-        "max_per_payment": limits.max_per_payment,
-        "daily_limit": limits.daily_limit,
-        "weekly_limit": limits.weekly_limit,
-        "allowed_services": None if limits.allowed_services is None else sorted(set(limits.allowed_services)),
-        "more_json": write_more(limits.more),
-        "created_by": by,
-        "created_at": utc_now(),
-    }

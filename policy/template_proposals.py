@@ -166,4 +166,7 @@ def _follow(arguments: Mapping[str, Any], by: str, reason: str) -> str:
         seen_revision=arguments.get("revision"),
         is_by_one=is_by_one(by),
     )
-    return f"{revision.agent_id} follows the template {revision.template}: its policy is {revision} now."
+    left = PolicyRevision.objects.get(agent=revision.agent_id, number=revision.number - 1).template
+    return f"{revision.agent_id} follows the template {revision.template}: its policy is {revision} now." + (
+        f" It follows the template {left} no more." if left else ""
+    )

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from policy.tags import write_tags
 from services.dossiers import APPROVE, Dossier, Line
-from services.models import Service
+from services.models import Service, ServiceStatus
 from services.operations import (
     approve_checked,
     check_approval,
@@ -29,10 +29,17 @@ from staff.second_person import Proposal
 
 KIND = APPROVE
 ENABLE, REJECT, DISABLE, REOPEN = "service.enable", "service.reject", "service.disable", "service.reopen"
+_TAGGED = "It has tags: agents whose policies allow one of them can pay it as soon as it is approved."
 
 
 def why_second_person(dossier: Dossier) -> list[str]:
     """Say why a second person has to confirm the approval of a service; nothing: one person is enough."""
+    is_pending = dossier.service.status == ServiceStatus.PENDING_APPROVAL
+    of_tags = [_TAGGED] if settings.FOUR_EYES and is_pending and dossier.service.tags else []
+    return [*_doubts(dossier), *of_tags]
+
+
+def _doubts(dossier: Dossier) -> list[str]:
     service = dossier.service
     reasons = []
     if dossier.approved:

@@ -9,7 +9,6 @@ from typing import Any
 
 from django.db.models import F
 
-from foundation.console.figures import named
 from foundation.kernel.errors import OperationRefused
 from policy.limits import is_allowed
 from policy.models import PolicyRevision
@@ -46,8 +45,8 @@ def shown(service: Service, tags: Collection[str]) -> list[tuple[str, str]]:
         ("Tags then", words_of(tags)),
         ("Added", words_of(added)),
         ("Taken away", words_of(removed)),
-        ("Agents whose policies allow it then", named(gain) if gain else "no others"),
-        ("Agents whose policies allow it no more", named(lose) if lose else "none"),
+        ("Agents whose policies allow it then", ", ".join(gain) or "no others"),
+        ("Agents whose policies allow it no more", ", ".join(lose) or "none"),
     ]
 
 

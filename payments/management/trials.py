@@ -47,10 +47,10 @@ class TrialCommand(JsonCommand):
 def _judge(trials: Sequence[Trial], write: Callable[[str], Any]) -> Iterator[tuple[Trial, Preview]]:
     now, progress = utc_now(), _Progress(len(trials), write)
     for trial in trials:
-        most, payees = None if trial.since is None else MOST_SINCE, read_payees(trial.limits)
+        most = None if trial.since is None else MOST_SINCE
         # Of one moment, and without the limit of time that a page has.
         with snapshot():
-            agent = Agent.objects.get(pk=trial.agent_id)
+            agent, payees = Agent.objects.get(pk=trial.agent_id), read_payees(trial.limits)
             found = preview_limits(
                 agent, trial.limits, now=now, payees=payees, since=trial.since, most=most, report=progress.report
             )

@@ -56,14 +56,6 @@ class Migration(migrations.Migration):
                 blank=True, db_default="", help_text="It was made from it; empty: none.", max_length=64
             ),
         ),
-        migrations.AddIndex(
-            model_name="policyrevision",
-            index=models.Index(
-                condition=models.Q(("template", ""), _negated=True),
-                fields=["template", "agent"],
-                name="revision_by_template",
-            ),
-        ),
         migrations.AddConstraint(
             model_name="policytemplate",
             constraint=models.CheckConstraint(

@@ -6,9 +6,10 @@ from services.admin.attempts import AttemptAdmin
 from services.admin.deliveries import DeliveryAdmin
 from services.admin.endpoints import EndpointAdmin
 from services.admin.payees import ServiceAdmin, chain
-from services.admin.requested import look_at_approval
-from services.approvals import KIND
+from services.admin.requested import look_at_approval, look_at_tags
+from services.approvals import KIND as APPROVAL
 from services.models import Service, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from services.tag_changes import KIND as TAGS
 from staff.admin.requests import looks
 
 __all__ = ["chain"]
@@ -17,4 +18,5 @@ admin.site.register(Service, ServiceAdmin)
 admin.site.register(WebhookEndpoint, EndpointAdmin)
 admin.site.register(WebhookDelivery, DeliveryAdmin)
 admin.site.register(WebhookAttempt, AttemptAdmin)
-looks[KIND] = look_at_approval
+looks[APPROVAL] = look_at_approval
+looks[TAGS] = look_at_tags

@@ -1,4 +1,4 @@
-"""What a second person sees of an approval that somebody asked for: the comparison that the first one saw."""
+"""What a second person sees of an approval, or of tags, that somebody asked for: how it is now, and what differs."""
 
 from typing import Any
 
@@ -6,9 +6,11 @@ from services.admin.decisions import show
 from services.approvals import facts_of
 from services.dossiers import find_dossiers
 from services.models import Service
+from services.tag_changes import shown
 from staff.models import ChangeRequest
 
 TEMPLATE = "admin/services/service/requested.html"
+TAGS_TEMPLATE = "admin/services/service/tags_requested.html"
 # What was asked for at the release before says so.
 _WAS_CALLED = {"Service": "Payee"}
 
@@ -22,8 +24,17 @@ def look_at_approval(request: ChangeRequest) -> tuple[str, dict[str, Any]] | Non
     return TEMPLATE, {"row": show(dossier), "not_as_shown": _differences(request, facts_of(dossier))}
 
 
+def look_at_tags(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
+    """Give the template and what it needs; None: the payee, or its tags, are not any more what was looked at."""
+    service, asked = Service.objects.filter(pk=request.subject).first(), request.arguments
+    if service is None or (service.registration, service.tags) != (asked.get("registration"), asked.get("seen")):
+        return None
+    facts = shown(service, asked["tags"])
+    return TAGS_TEMPLATE, {"facts": facts, "not_as_shown": _differences(request, facts)}
+
+
 def _differences(request: ChangeRequest, facts: list[tuple[str, str]]) -> list[str]:
     """Name the facts that are not as the first person saw them."""
-    shown = {(_WAS_CALLED.get(label, label), text) for label, text in request.shown}
-    differing = shown ^ set(facts)
+    seen = {(_WAS_CALLED.get(label, label), text) for label, text in request.shown}
+    differing = seen ^ set(facts)
     return sorted({label for label, _ in differing})

@@ -22,9 +22,13 @@ from tests.support.schema import read_schema
 from workshop.localnet.folder import ROOT
 
 # Those before ran on every installation while nothing was paid.
-FIRST = {"ledger": "0003", "payments": "0010"}
+FIRST = {"ledger": "0003", "payments": "0010", "policy": "0009"}
 LEGS = [("payments", "0018_legs"), ("payments", "0019_legs_of_before")]
-CONCURRENT = [("ledger", "0004_log_by_result"), ("payments", "0013_read_indexes")]
+CONCURRENT = [
+    ("ledger", "0004_log_by_result"),
+    ("payments", "0013_read_indexes"),
+    ("policy", "0010_revision_by_template"),
+]
 
 
 @pytest.mark.parametrize("app", FIRST)

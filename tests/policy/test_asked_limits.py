@@ -11,7 +11,7 @@ from policy.limit_texts import read_limits, write_limits
 from policy.limits import Limits
 from policy.models import PolicyRevision
 from policy.more_limits import NO_MORE, PARTS, MoreLimits
-from policy.proposals import KIND, MAKE_AGENT, limits_asked, propose_agent, propose_policy
+from policy.proposals import KIND, MAKE_AGENT, propose_agent, propose_policy
 from policy.revisions import limits_of
 from staff.kinds import make
 from staff.models import ChangeRequest
@@ -51,12 +51,12 @@ def test_what_is_written_carries_every_limit_and_is_read_as_it_was(field, _wider
 def test_what_is_not_named_is_that_of_the_present_limits_and_none_of_a_new_agent():
     present = replace(NINE, more=MoreLimits(hourly_limit=Decimal(5), payments_per_day=3))
 
-    assert limits_asked({"daily_limit": "4"}, Asset.USDC, present) == replace(present, daily_limit=Decimal(4))
-    assert limits_asked({"hourly_limit": None}, Asset.USDC, present).more == MoreLimits(payments_per_day=3)
-    assert limits_asked({"hourly_limit": "6"}, Asset.USDC, present).more == replace(
+    assert read_limits({"daily_limit": "4"}, Asset.USDC, present) == replace(present, daily_limit=Decimal(4))
+    assert read_limits({"hourly_limit": None}, Asset.USDC, present).more == MoreLimits(payments_per_day=3)
+    assert read_limits({"hourly_limit": "6"}, Asset.USDC, present).more == replace(
         present.more, hourly_limit=Decimal(6)
     )
-    assert limits_asked(BASE, Asset.USDC).more == NO_MORE
+    assert read_limits(BASE, Asset.USDC).more == NO_MORE
 
 
 @pytest.mark.parametrize(

@@ -152,3 +152,19 @@ def test_what_a_change_does_not_name_is_as_it_is_in_force(agent):
     assert (found.max_per_payment, found.daily_limit, found.weekly_limit, found.more) == (9, 40, 100, MoreLimits())
     with pytest.raises(OperationRefused, match="Name at least one limit"):
         make(BEGIN, {"agent": agent.id}, by="ann", reason="R")
+
+
+def test_a_shadow_that_only_a_later_release_can_read_is_dropped_and_replaced_and_the_audit_has_it_as_written(agent):
+    written = '{"ofLater":"1"}'
+    begin_shadow(agent.id, change=LESS, by="ann")
+    ShadowRevision.objects.filter(agent=agent).update(more_json=written)
+
+    begin_shadow(agent.id, change=LESS, by="bea")
+    ShadowRevision.objects.filter(agent=agent).update(more_json=written)
+    make(DROP, {"agent": agent.id}, by="eve", reason="R")
+
+    assert shadow_of(agent) is None
+    _, replaced, dropped = AuditEntry.objects.filter(subject=agent.id, subject_type="shadow").order_by("id")
+    for entry in (replaced, dropped):
+        assert entry.before is not None
+        assert (entry.before["moreJson"], entry.before["dailyLimit"]) == (written, "5.00")

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
@@ -15,6 +16,7 @@ from policy.more_limits import MoreLimits
 from policy.operations import lock_agent, set_policy
 from policy.proposals import KIND
 from policy.revisions import limits_of, revise
+from policy.shadows import begin_shadow, find_shadow
 from policy.template_operations import change_template, follow_template, followers_of, make_template
 from policy.template_proposals import CHANGE, MAKE
 from staff.kinds import make
@@ -181,6 +183,33 @@ def test_a_change_is_made_for_all_or_for_none(template, monkeypatch):
     assert {revision(agent).number for agent in agents} == {2}
     assert PolicyTemplate.objects.get(pk=template.pk).version == 1
     assert recorded(template.name, "template.changed") is None
+
+
+def test_a_change_for_as_many_as_can_follow_is_made_in_about_a_second(template):
+    def statements():
+        follower(template)
+        with CaptureQueriesContext(connection) as made:
+            change_template(template.name, change=lambda old: replace(old, daily_limit=old.daily_limit + 1), by="ben")
+        return len(made)
+
+    first = statements()
+
+    # A statement takes about a millisecond, and the payments of all wait for the last.
+    assert (statements() - first) * template_operations.MOST_FOLLOWERS <= 1000
+
+
+def test_a_shadow_ends_once_a_template_puts_its_limits_in_force(template):
+    known, other, new = follower(template), follower(template), make_agent()
+    begin_shadow(known.id, change=lambda old: replace(old, daily_limit=Decimal(9)), by="ann")
+    begin_shadow(other.id, change=lambda old: replace(old, daily_limit=Decimal(8)), by="ann")
+    begin_shadow(new.id, change=lambda _old: replace(LIMITS, daily_limit=Decimal(9)), by="ann")
+
+    with_more(template, reason="It did no harm")
+    follow_template(new.id, template.name, by="eve", reason="It too")
+
+    assert [find_shadow(agent.id) is None for agent in (known, other, new)] == [True, False, True]
+    adopted = [recorded(agent.id, "shadow.adopted") for agent in (known, new)]
+    assert [(one.author, one.reason) for one in adopted] == [("ben", "It did no harm"), ("eve", "It too")]
 
 
 @pytest.mark.parametrize(

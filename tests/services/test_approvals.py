@@ -20,6 +20,7 @@ from services.operations import (
     register_service,
     reject_service,
     reopen_service,
+    set_tags,
 )
 from staff.kinds import find_kind
 from tests.support.factories import new_address, new_name
@@ -31,6 +32,7 @@ ANOTHER_ADDRESS = "It is to be paid at another address than the one that was app
 ANOTHER_ASSET = "It is to be paid in another asset than the one that was approved last."
 UNKNOWN = "It was changed before registrations were kept: what was approved earlier is not known."
 NEVER = "It was never approved before."
+TAGGED = "It has tags: agents whose policies allow one of them can pay it as soon as it is approved."
 LOOKALIKE = "Its address can be taken for that of another payee."
 
 
@@ -88,6 +90,19 @@ def test_a_changed_recipient_or_asset_needs_one(approved, fields, reasons):
     change(approved, **fields)
 
     assert why(approved.id) == reasons
+
+
+def test_a_payee_with_tags_needs_one_though_it_is_to_be_paid_where_it_was_approved(approved, settings):
+    set_tags(approved.id, ["data"], by="anna")
+    change(approved, webhook_url="https://other.example")
+    assert why(approved.id) == []
+
+    settings.FOUR_EYES = True
+    assert why(approved.id) == [TAGGED]
+    approve_service(approved.id, by="anna")
+    disable_service(approved.id, by="anna")
+    # To enable it approves nobody.
+    assert why(approved.id) == []
 
 
 def test_the_same_address_on_another_chain_needs_one(approved):

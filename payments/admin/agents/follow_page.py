@@ -1,16 +1,17 @@
 """The page on which an agent begins to follow a template: which there are, what would change, and the reason."""
 
-from django.contrib import messages
-from django.contrib.admin.utils import quote, unquote
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
-from django.urls import reverse
+from functools import partial
 
-from foundation.console.kept import forget
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+
 from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import Difference, compare
+from payments.admin.agents.leading import do_and_lead_to_agent, lead_to_agent, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision, PolicyTemplate
@@ -18,7 +19,6 @@ from policy.one_person import takes_two
 from policy.revisions import limits_of
 from policy.template_operations import check_may_follow
 from policy.template_proposals import propose_following
-from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
 
@@ -36,13 +36,13 @@ def follow(request: HttpRequest, agent_id: str) -> HttpResponse:
         return show_page(request, "console/agents/follow.html", title=title, agent=agent, templates=templates)
     try:
         check_may_follow(agent, template)
+        return _confirm(request, agent, present, template)
     except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-        return _leave(agent)
-    return _confirm(request, agent, present, template)
+        return refuse_and_lead(request, refusal, lead_to_agent(agent.pk))
 
 
 def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, template: PolicyTemplate) -> HttpResponse:
+    """Show what would change, or propose it; raises OperationRefused if only a later release knows a limit."""
     reason, asked = ReasonForm.read(request.POST), request.POST.get("seen", "")
     seen = f"{present.number} {template.version}"
     if asked and asked != seen:
@@ -58,6 +58,7 @@ def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, templa
         "console/agents/follow_preview.html",
         title=f"Let {agent} follow {template}",
         agent=agent,
+        leaves=present.template,
         old_title=f"In force: {present}",
         differences=differences,
         seen=seen,
@@ -73,18 +74,9 @@ def _propose(
     shown = [
         ("Agent", present.agent_id),
         ("Policy until now", str(present)),
+        *([("Template that it leaves", present.template)] if present.template else []),
         ("Template to follow", f"{template}, version {template.version}"),
         *((one.label, f"{one.old} → {one.new}" if one.is_changed else one.new) for one in differences),
     ]
-    try:
-        outcome = propose_following(present, template, shown=shown, reason=reason, by=request.user)
-    except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        say(request, outcome)
-    forget(request)
-    return _leave(present.agent)
-
-
-def _leave(agent: Agent) -> HttpResponse:
-    return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(agent.pk)]))
+    asked = partial(propose_following, present, template, shown=shown, reason=reason, by=request.user)
+    return do_and_lead_to_agent(request, present.agent_id, asked)

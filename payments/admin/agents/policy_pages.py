@@ -19,8 +19,9 @@ from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.effects import show_effect
 from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
+from payments.admin.agents.leading import do_and_lead_to_agent
 from payments.admin.agents.limit_warnings import warnings
-from payments.admin.agents.shadow_page import SHADOW, do_and_lead_to_agent
+from payments.admin.agents.shadow_page import SHADOW
 from policy.admin.key_forms import ReasonForm
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision

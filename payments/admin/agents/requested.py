@@ -5,8 +5,8 @@ from typing import Any
 from foundation.kernel.assets import Asset
 from payments.admin.agents.differences import compare
 from payments.admin.agents.limit_warnings import warnings
+from policy.limit_texts import read_limits
 from policy.models import Agent, PolicyRevision
-from policy.proposals import limits_asked
 from policy.revisions import limits_of
 from staff.models import ChangeRequest
 
@@ -19,7 +19,7 @@ def look_at_policy(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
     if agent is None:
         return None
     present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-    limits = limits_asked(request.arguments, Asset(agent.asset), limits_of(present))
+    limits = read_limits(request.arguments, Asset(agent.asset), limits_of(present))
     return TEMPLATE, {
         "old_title": f"In force: {present}",
         "differences": compare(limits_of(present), limits, agent.asset),

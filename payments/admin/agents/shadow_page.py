@@ -1,16 +1,13 @@
 """The page of an agent's shadow: what the limits that are tried would have decided otherwise, and how to drop them."""
 
-from collections.abc import Callable
 from functools import partial
 
 from django.contrib import messages
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
 
-from foundation.console.kept import forget
 from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -18,14 +15,13 @@ from ledger.past_payees import read_payees
 from ledger.preview import preview_limits
 from payments.admin.agents.differences import compare
 from payments.admin.agents.effects import show_effect
+from payments.admin.agents.leading import do_and_lead_to_agent, lead_to_agent, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
 from policy.models import Agent, PolicyRevision, ShadowRevision
 from policy.revisions import limits_of
 from policy.shadow_proposals import propose_to_drop
 from policy.shadows import find_shadow
-from staff.asking import say
-from staff.second_person import Outcome
 
 # As the address of the editor names the limits that it begins with.
 SHADOW = "shadow"
@@ -41,12 +37,11 @@ def show_shadow(request: HttpRequest, agent_id: str) -> HttpResponse:
     shadow = find_shadow(agent.pk)
     if shadow is None:
         messages.info(request, f"{agent.pk} has no shadow.")
-        return _lead_to_agent(agent.pk)
+        return lead_to_agent(agent.pk)
     try:
         return _show(request, agent, shadow, form)
     except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-        return _lead_to_agent(agent.pk)
+        return refuse_and_lead(request, refusal, lead_to_agent(agent.pk))
 
 
 def _show(request: HttpRequest, agent: Agent, shadow: ShadowRevision, form: ReasonForm) -> HttpResponse:
@@ -75,19 +70,3 @@ def _drop(request: HttpRequest, agent: Agent, form: ReasonForm) -> HttpResponse:
         return lead_to_page(request, form)
     asked = partial(propose_to_drop, agent.pk, reason=form.cleaned_data["reason"], by=request.user)
     return do_and_lead_to_agent(request, agent.pk, asked)
-
-
-def do_and_lead_to_agent(request: HttpRequest, agent_id: str, change: Callable[[], Outcome]) -> HttpResponse:
-    """Propose a change of an agent, say what became of it, and lead to the agent's page."""
-    try:
-        outcome = change()
-    except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        say(request, outcome)
-    forget(request)
-    return _lead_to_agent(agent_id)
-
-
-def _lead_to_agent(agent_id: str) -> HttpResponse:
-    return HttpResponseRedirect(reverse("admin:policy_agent_change", args=[quote(agent_id)]))

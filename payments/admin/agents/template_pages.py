@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +20,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
+from payments.admin.agents.leading import do_and_lead, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
 from policy.limits import Limits
@@ -54,11 +56,16 @@ def show_templates(request: HttpRequest) -> HttpResponse:
     """List the templates, each with its limits and who follows it."""
     in_force = PolicyRevision.objects.filter(number=F("agent__policy_revision")).exclude(template="")
     counts = dict(in_force.order_by().values_list("template").annotate(Count("pk")))
-    rows = [
-        (one, counts.get(one.name, 0), compare(None, limits_of(one), one.asset))
-        for one in PolicyTemplate.objects.order_by("name")
-    ]
+    rows = [(one, counts.get(one.name, 0), *_parts(one)) for one in PolicyTemplate.objects.order_by("name")]
     return show_page(request, "console/agents/templates.html", title="Templates", rows=rows)
+
+
+def _parts(template: PolicyTemplate) -> tuple[list[Difference], str]:
+    """Say the limits of a template; if only a later release knows one, say that."""
+    try:
+        return compare(None, limits_of(template), template.asset), ""
+    except OperationRefused as refusal:
+        return [], str(refusal)
 
 
 @staff_page("policy.change_agent")
@@ -113,10 +120,10 @@ class _Change:
     @property
     def by_agents(self) -> list[tuple[list[str], list[Difference]]]:
         """Give what changes for whom: for all alike, unless a policy is not what its template says."""
-        changes = [
+        changes = sorted(
             (compare(limits_of(one), self.limits, self.template.asset), f"{one.agent_id} ({one})")
             for one in self.followers
-        ]
+        )
         return [
             ([agent for _, agent in alike], [one for one in differences if one.is_changed])
             for differences, alike in groupby(changes, lambda change: change[0])
@@ -138,26 +145,36 @@ def edit_template(request: HttpRequest, name: str) -> HttpResponse:
     """Show the editor; what it sends, with whom it changes what for; and what is sent from there, propose."""
     if (detour := reauthenticate_first(request)) is not None:
         return detour
-    template = get_object_or_404(PolicyTemplate, pk=name)
+    try:
+        return _edit(request, get_object_or_404(PolicyTemplate, pk=name))
+    except OperationRefused as refusal:
+        return refuse_and_lead(request, refusal, _leave())
+
+
+def _edit(request: HttpRequest, template: PolicyTemplate) -> HttpResponse:
+    """Take one step; raises OperationRefused if only a later release knows a limit of it, or of an agent's policy."""
     present, asset = limits_of(template), Asset(template.asset)
     posted = sent(request)
     form = LimitsForm(posted, asset=asset, limits=present)
     if posted is not None and "again" not in posted and form.is_valid():
-        change = _Change(template, list(followers_of(name).select_related("agent")), form.limits())
+        change = _Change(template, list(followers_of(template.name).select_related("agent")), form.limits())
         if any(one.is_changed for one in change.differences):
             return _confirm(request, change, form)
         form.add_error(None, "Nothing is changed.")
-    return show_page(request, _EDITOR, title=f"Template {name}", form=form, known=template)
+    return show_page(request, _EDITOR, title=f"Template {template}", form=form, known=template)
 
 
 def _confirm(request: HttpRequest, change: _Change, form: LimitsForm) -> HttpResponse:
     reason, seen = ReasonForm.read(request.POST), request.POST.get("seen", "")
+    posted: Any = form.data
     if seen and seen != change.seen:
         messages.error(request, "The template, or who follows it, was changed meanwhile. Look at it again.")
     if request.method == "POST" and not (seen == change.seen and reason.is_valid()):
         return lead_to_page(request, reason)
     if request.method == "POST":
-        return _propose(request, change, reason.cleaned_data["reason"])
+        what, why = (change.template, change.followers, change.limits), reason.cleaned_data["reason"]
+        asked = partial(propose_template, *what, shown=change.shown, reason=why, by=request.user)
+        return do_and_lead(request, asked, _leave())
     return show_page(
         request,
         "console/agents/template_preview.html",
@@ -165,26 +182,9 @@ def _confirm(request: HttpRequest, change: _Change, form: LimitsForm) -> HttpRes
         change=change,
         warnings=warnings(change.limits, change.template.asset),
         needs_second=takes_two_for(change.template, change.followers, change.limits),
-        sent=[(name, value) for name in LIMIT_FIELDS for value in _values(form.data, name)],
+        sent=[(name, value) for name in LIMIT_FIELDS for value in posted.getlist(name)],
         form=reason,
     )
-
-
-def _propose(request: HttpRequest, change: _Change, reason: str) -> HttpResponse:
-    try:
-        outcome = propose_template(
-            change.template, change.followers, change.limits, shown=change.shown, reason=reason, by=request.user
-        )
-    except OperationRefused as refusal:
-        messages.error(request, str(refusal))
-    else:
-        say(request, outcome)
-    forget(request)
-    return _leave()
-
-
-def _values(posted: Any, name: str) -> list[str]:
-    return list(posted.getlist(name))
 
 
 def _leave() -> HttpResponse:

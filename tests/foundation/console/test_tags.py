@@ -12,7 +12,7 @@ from staff.second_person import confirm
 from tests.foundation.console.test_optional_limits import text_of
 from tests.support.factories import make_agent, make_service
 
-SERVICE = "services_service"
+SERVICE, REQUEST = "services_service", "staff_changerequest_change"
 
 
 @pytest.fixture
@@ -111,6 +111,26 @@ def test_what_was_asked_for_is_not_done_once_the_tags_are_others(finance, make_p
     with pytest.raises(OperationRefused, match="were changed meanwhile"):
         confirm(request_about(service).pk, by=person(make_person(group="Finance")))
     assert tags_of(service) == []
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_the_second_person_sees_whom_it_concerns_now_and_what_is_not_as_it_was_shown(finance, make_person):
+    agents, service = [make_agent(allowed_tags=("data",)) for _ in range(5)], make_service()
+    finance.carry_out(SERVICE, "tag", service.id, tags="data")
+    request, second = request_about(service), make_person(group="Finance")
+    whom = dict(request.shown)["Agents whose policies allow it then"]
+    assert all(agent.id in whom for agent in agents)
+    assert "Not as" not in second.get(REQUEST, str(request.pk)).content.decode()
+
+    late = make_agent(allowed_tags=("data",))
+    page = text_of(second.get(REQUEST, str(request.pk)))
+
+    assert f"Not as {finance.name} saw it: Agents whose policies allow it then." in page
+    assert late.id in page
+    set_tags(service.id, ["compute"], by="ben")
+    page = text_of(second.get(REQUEST, str(request.pk)))
+    assert "This is not any more what" in page
+    assert late.id not in page
 
 
 @pytest.mark.usefixtures("four_eyes")

@@ -45,6 +45,16 @@ def revision(agent):
     return PolicyRevision.objects.get(agent=agent, number=Agent.objects.get(pk=agent.pk).policy_revision)
 
 
+def revise_behind_it(agent, **columns):
+    """Make the next revision of a follower of a template otherwise than that says, as another release may."""
+    present = revision(agent)
+    present.pk, present.number = None, present.number + 1
+    for column, value in columns.items():
+        setattr(present, column, value)
+    present.save()
+    Agent.objects.filter(pk=agent.pk).update(policy_revision=present.number)
+
+
 def said_by(response):
     return [str(message) for message in get_messages(response.wsgi_request)]
 
@@ -195,6 +205,57 @@ def test_an_agent_that_begins_to_follow_takes_two_where_more_passes_for_it(finan
 
     _, (said,) = begin_to_follow(finance, wide, template)
     assert said == f"{wide.id} follows the template {template}: its policy is polrev_2 now."
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_an_agent_that_follows_another_template_is_said_to_leave_its_own(finance, make_person, template):
+    agent, more = follower(template), Limits(Decimal(1), Decimal(2), Decimal(9))
+    other = make_template(new_name("wide"), asset=Asset.USDC, limits=more, by="ann")
+
+    page, _ = begin_to_follow(finance, agent, other)
+
+    assert f"It follows the template {template}, and leaves it." in page
+    request = request_about(agent.id)
+    assert dict(request.shown)["Template that it leaves"] == template.name
+    done = confirm(request.pk, by=person(make_person(group="Finance"))).message
+    assert done.endswith(f"{other}: its policy is polrev_3 now. It follows the template {template} no more.")
+
+
+def test_agents_for_whom_the_same_changes_stand_together_whatever_their_ids_are(finance, template):
+    agents = sorted((follower(template) for _ in range(3)), key=lambda agent: agent.id)
+    # The one between them has another limit than its template says.
+    revise_behind_it(agents[1], daily_limit=1)
+
+    shown = text_of(finance.post(EDIT, template.name, **{**LIMITS, "daily_limit": "2.5"}))
+
+    assert f"2 agents {agents[0].id} (polrev_2), {agents[2].id} (polrev_2)" in shown
+    assert f"1 agent {agents[1].id} (polrev_3)" in shown
+
+
+def test_one_template_that_only_a_later_release_can_read_is_named_and_breaks_no_page(finance, auditor, template):
+    later = make_template(
+        new_name("later"), asset=Asset.USDC, limits=Limits(Decimal(1), Decimal(2), Decimal(3)), by="ann"
+    )
+    PolicyTemplate.objects.filter(pk=later.pk).update(more_json='{"ofLater":"1"}')
+    why, agent = "This release does not know the limit ofLater of the policy.", make_agent()
+
+    listed = text_of(auditor.get("policy_agent_templates"))
+    assert template.name in listed
+    assert why in listed
+    assert said_by(finance.get(EDIT, later.name))[-1] == why
+    followed = finance.client.get(f"{address(FOLLOW, agent.id)}?template={later.name}")
+    assert (followed.status_code, said_by(followed)[-1]) == (302, why)
+
+
+def test_a_follower_that_only_a_later_release_can_read_is_not_changed_unseen(finance, template):
+    agent = follower(template)
+    revise_behind_it(agent, more_json='{"ofLater":"1"}')
+
+    page = finance.client.post(address(EDIT, template.name), {**LIMITS, "daily_limit": "2.5"})
+    done = finance.client.get(page.url)
+
+    assert said_by(done)[-1] == "This release does not know the limit ofLater of the policy."
+    assert (revision(agent).number, PolicyTemplate.objects.get(pk=template.pk).version) == (3, 1)
 
 
 def test_the_pages_of_an_agent_say_what_it_follows_and_what_ends_that(finance, template):

@@ -1,6 +1,7 @@
 """`set_policy --shadow`, `shadows`, `set_policy --from-shadow`: limits are tried before they are real."""
 
 import json
+from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 
 from foundation.commands import AUTHOR
 from foundation.kernel.times import format_instant, utc_now
+from ledger.past_payees import read_payees
 from payments.management import trials
 from policy.models import PolicyRevision, ShadowRevision
 from policy.more_limits import MoreLimits
@@ -67,7 +69,7 @@ def test_a_shadow_is_judged_on_what_was_decided_since_it_was_begun_with_what_was
 def test_all_shadows_are_shown_and_the_newest_decisions_of_each_are_judged(service, monkeypatch):
     ShadowRevision.objects.all().delete()
     assert do("shadows") == ["No agent has a shadow."]
-    assert json.loads(do("shadows", "--json")[0]) == {"agents": []}
+    assert json.loads(do("shadows", "--json")[0]) == {"agents": [], "notJudged": []}
     first, second = make_agent(), make_agent()
     for agent in (first, second):
         for number in range(3):
@@ -108,3 +110,42 @@ def test_what_cannot_be_tried_or_taken_over_is_refused_in_a_sentence():
     said = refusal("set_policy", agent.id, "--from-shadow", "--daily-limit=9")
     assert said == "With --from-shadow, name no limit."
     assert "not allowed with" in refusal("set_policy", agent.id, "--from-shadow", "--shadow", "--daily-limit=9")
+
+
+def test_a_shadow_that_only_a_later_release_can_read_is_named_and_the_others_are_judged():
+    ShadowRevision.objects.all().delete()
+    known, later = make_agent(), make_agent()
+    for agent in (known, later):
+        begun(agent, utc_now() - DAY, "--daily-limit=8")
+    ShadowRevision.objects.filter(agent=later).update(more_json='{"ofLater":"1"}')
+    why = "This release does not know the limit ofLater of the policy."
+
+    lines = do("shadows")
+
+    assert lines[0] == f"{later.id}: not judged. {why}"
+    assert lines[1].startswith(f"{known.id}: 0 decisions judged")
+    found = json.loads(do("shadows", "--json")[0])
+    assert [one["agentId"] for one in found["agents"]] == [known.id]
+    assert found["notJudged"] == [{"agentId": later.id, "why": why}]
+    assert refusal("shadows", "--agent", later.id) == why
+
+
+def test_payees_are_read_at_the_moment_of_what_is_judged(monkeypatch):
+    agent, done = make_agent(), []
+    begun(agent, utc_now() - DAY, "--daily-limit=8")
+
+    @contextmanager
+    def snapshot():
+        done.append("begins")
+        yield
+        done.append("ends")
+
+    def read(limits):
+        done.append("payees")
+        return read_payees(limits)
+
+    monkeypatch.setattr(trials, "snapshot", snapshot)
+    monkeypatch.setattr(trials, "read_payees", read)
+    seen(agent)
+
+    assert done == ["begins", "payees", "ends"]
