@@ -1,8 +1,9 @@
 """Payments that wait until a person has approved them, and those that cannot be signed although a person has."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Count, Min, QuerySet, Sum
 
@@ -33,7 +34,8 @@ UNSIGNED = Kind(
 )  # fmt: skip
 
 
-class _Sum(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Sum:
     """What some payments come to: `only` is the id of the one, if it is one."""
 
     count: int
