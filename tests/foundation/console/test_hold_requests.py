@@ -4,17 +4,20 @@ from datetime import timedelta
 
 import pytest
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from ledger.models import Hold, HoldAnswer
 from payments.holding.proposals import end_requests
 from payments.tasks import end_holds
 from policy.operations import pause_agent
+from services.models import Service
+from services.operations import Registration, register_service
 from staff.change_requests import expire
 from staff.findings import find_requests
 from staff.models import ChangeRequest, RequestState
 from staff.second_person import LIFETIME
 from tests.foundation.console.test_payment_page import words
-from tests.support.factories import decide, make_service
+from tests.support.factories import decide, make_service, new_address
 from tests.support.holds import asks_above, end, finish, say
 
 pytestmark = pytest.mark.usefixtures("db")
@@ -39,6 +42,40 @@ def second(make_person):
 
 def page_of(person, request):
     return words(person.get("staff_changerequest_change", request.pk).content.decode())
+
+
+# --- What it shows ----------------------------------------------------------------------------------------------------
+def test_the_second_person_sees_the_address_that_is_registered_now(second, hold, request_row):
+    text = page_of(second, request_row)
+    address = f"evm-localnet:{new_address()}"
+
+    assert text.count("Address registered now") == text.count("Address asked for") == 1
+    assert "Not as " not in text
+
+    register_service(Registration(hold.service, "A payee", address, Asset.USDC, None), key_id="")
+    service = Service.objects.get(pk=hold.service)
+    text = page_of(second, request_row)
+
+    assert f"Not as {request_row.asked_by} saw it: The payee is registered at another address by now" in text
+    assert f"Address registered now {service.canonical_recipient}" in text
+    assert f"Address asked for {dict(request_row.shown)['Address']}" in text
+    assert service.canonical_recipient != dict(request_row.shown)["Address"]
+
+
+def test_the_second_person_is_told_that_somebody_has_answered_or_that_it_ended(second, hold, request_row):
+    say(hold.entry, HoldAnswer.DECLINE)
+    assert "fiona has declined the payment already." in page_of(second, request_row)
+
+    Hold.objects.update(answer="", answered_by="", answer_reason="", answered_at=None)
+    pause_agent(hold.agent_id, by="kim")
+    finish(hold.entry)
+    assert "The payment does not wait for approval any more." in page_of(second, request_row)
+
+
+def test_a_payment_that_is_not_there_cannot_be_confirmed(second, request_row):
+    ChangeRequest.objects.update(arguments={"payment": "pay_nothing"})
+
+    assert "It cannot be confirmed." in page_of(second, request_row)
 
 
 # --- How long it waits ------------------------------------------------------------------------------------------------
