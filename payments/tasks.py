@@ -16,6 +16,7 @@ from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
 from payments.environment import payment_environment
 from payments.holding.finishing import finish_holds
+from payments.holding.proposals import end_requests
 from payments.reconciling.contradictions import record_contradictions
 from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
@@ -99,11 +100,12 @@ def check_books() -> None:
 
 @shared_task(ignore_result=True)
 def end_holds() -> None:
-    """Decide what waits for nobody's approval any more."""
+    """Decide what waits for nobody's approval any more, and ask no second person for it any longer."""
     if clocks_agree(read_clocks()):
         with hold("end_holds") as is_ours:
             if is_ours:
                 finish_holds(payment_environment())
+                end_requests()
 
 
 def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:

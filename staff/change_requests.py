@@ -1,5 +1,9 @@
 """The requests for a second person: those that wait, and what becomes of them."""
 
+from typing import Any
+
+from django.db.models import QuerySet
+
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from staff.audit import record
@@ -15,6 +19,13 @@ def expire() -> int:
     """End the requests whose time is over; returns how many. They are shown as expired from that moment anyway."""
     late = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__lte=utc_now())
     return late.update(state=RequestState.EXPIRED, decided_at=utc_now())
+
+
+def refuse_needless(kind: str, subjects: QuerySet[Any], why: str) -> int:
+    """Refuse what waits about subjects that are decided already, in nobody's name; returns how many requests."""
+    now = utc_now()
+    waiting = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=now, kind=kind)
+    return waiting.filter(subject__in=subjects).update(state=RequestState.REFUSED, decided_at=now, answer=why)
 
 
 def lock_waiting(request_id: int) -> ChangeRequest:

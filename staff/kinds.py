@@ -41,7 +41,8 @@ class Kind:
     without secrets, or raises OperationRefused. `permission`: who may ask in the console, and who may confirm. `check`:
     asks first, under no lock, what takes long, such as the nodes of a chain; it raises OperationRefused.
     `is_rehearsed`: before anybody is asked to confirm it, it is made and taken back, so that nobody is asked for what
-    would be refused. `takes`: its arguments; None: it is made in the console alone.
+    would be refused. `takes`: its arguments; None: it is made in the console alone. `expires_at`: when what it is about
+    is over by itself, so that nobody is asked for longer; None: it never is.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Kind:
     is_rehearsed: bool = False
     check: Callable[[Mapping[str, Any]], None] = lambda _arguments: None
     takes: Mapping[str, Argument] | None = None
+    expires_at: Callable[[Mapping[str, Any]], datetime | None] = lambda _arguments: None
 
 
 _kinds: dict[str, Kind] = {}

@@ -69,6 +69,7 @@ def propose(proposal: Proposal, *, by: User | AnonymousUser, needs_second: bool 
 
 def _ask(proposal: Proposal, person: str) -> ChangeRequest:
     now = utc_now()
+    is_over_at = find_kind(proposal.kind).expires_at(proposal.arguments)
     with transaction.atomic():
         request = ChangeRequest.objects.create(
             kind=proposal.kind,
@@ -79,7 +80,7 @@ def _ask(proposal: Proposal, person: str) -> ChangeRequest:
             reason=proposal.reason,
             asked_by=person,
             asked_at=now,
-            expires_at=now + LIFETIME,
+            expires_at=min(now + LIFETIME, is_over_at or now + LIFETIME),
         )
         note("request.asked", request, person, proposal.reason)
     return request

@@ -11,6 +11,9 @@ from payments.admin import (
     transactions,
     withdrawals,
 )
+from payments.admin.hold_requested import look_at_hold
+from payments.holding.proposals import APPROVE
+from staff.admin.requests import looks
 
 __all__ = [
     "agents",
@@ -23,3 +26,5 @@ __all__ = [
     "transactions",
     "withdrawals",
 ]
+
+looks[APPROVE] = look_at_hold

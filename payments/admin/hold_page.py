@@ -17,12 +17,18 @@ from staff.models import ChangeRequest
 _MOST_LATELY = 10
 
 
+def find_payee(hold: Hold) -> tuple[Service | None, bool]:
+    """Find the payee of a payment, and tell whether it is registered at another address than was asked for."""
+    payee = Service.objects.filter(pk=hold.service).first()
+    return payee, payee is not None and payee.canonical_recipient != tell(hold.entry).recipient
+
+
 def show_hold(hold: Hold) -> dict[str, Any]:
     """Give the template all that is known of a payment that waits, or waited. Its entries were read with it."""
     state, decision = state_of(hold), show_decision(hold.entry)
     chain, _, address = (decision["told"].recipient or "").rpartition(":")
     known = find_chain(chain)
-    payee = Service.objects.filter(pk=hold.service).first()
+    payee, has_moved = find_payee(hold)
     overview = show_overview(hold.agent_id)
     return {
         **decision,
@@ -35,7 +41,7 @@ def show_hold(hold: Hold) -> dict[str, Any]:
         "address": address,
         "explorer": known.link_to_address(address) if known else "",
         "payee": payee,
-        "has_moved": payee is not None and payee.canonical_recipient != decision["told"].recipient,
+        "has_moved": has_moved,
         "request_row": _find_request(hold),
         "lately": _find_lately(hold),
         **{name: overview.get(name) for name in ("budget", "runway", "bars", "held")},

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from foundation.kernel.times import utc_now
 from ledger.models import Hold, HoldAnswer, Result
+from payments.holding.states import is_stuck
 
 
 class HoldState(StrEnum):
@@ -59,9 +60,9 @@ def can_be_answered(hold: Hold) -> bool:
 def fate_of(hold: Hold) -> str:
     """Say what became of a payment, or what it waits for, in a sentence."""
     state = state_of(hold)
-    if state is HoldState.WAITS and hold.answer:
-        return f"{hold.answered_by} has {HoldAnswer(hold.answer).label} it. It is decided within a second."
     until = f"{hold.expires_at:%Y-%m-%d %H:%M} UTC"
+    if state is HoldState.WAITS and hold.answer:
+        return f"{hold.answered_by} has {HoldAnswer(hold.answer).label} it{_decided_when(hold, until)}"
     return {
         HoldState.WAITS: f"A person has to approve it until {until}. Nothing is signed before; then it is refused.",
         HoldState.APPROVED: f"{hold.answered_by} has approved it, and it was signed.",
@@ -69,6 +70,18 @@ def fate_of(hold: Hold) -> str:
         HoldState.EXPIRED: f"Nobody has answered until {until}. Nothing was paid.",
         HoldState.REFUSED: "It was refused all the same. Nothing was paid.",
     }[state]
+
+
+def _decided_when(hold: Hold, until: str) -> str:
+    """Say how it goes on with what somebody has answered."""
+    if not is_stuck(hold, utc_now()):
+        return ". It is decided within a second."
+    if hold.answer == HoldAnswer.DECLINE:
+        return ", but no worker has decided it yet: look at the processes."
+    return (
+        ", but it cannot be signed now: look at its chain, the gas budget of the agent, the policy signer and the "
+        f"alarms. It is tried again each second until {until}; then it is refused."
+    )
 
 
 class HoldStateFilter(admin.SimpleListFilter):

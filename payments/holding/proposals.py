@@ -1,11 +1,13 @@
 """The changes by which people answer payments that wait for approval. A refusal does no harm: one person is enough."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from foundation.console.figures import show_amount
-from ledger.models import HoldAnswer
+from ledger.models import Hold, HoldAnswer
 from payments.holding.answering import answer_hold
+from staff.change_requests import refuse_needless
 from staff.kinds import Argument, Kind
 
 APPROVE, DECLINE = "payment.approve", "payment.decline"
@@ -25,8 +27,18 @@ def _decline(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     return f"Declined {hold}: nothing is paid, and {show_amount(hold.amount)} {hold.entry.asset} count no more."
 
 
+def _expires_at(arguments: Mapping[str, Any]) -> datetime | None:
+    return Hold.objects.filter(pk=arguments["payment"]).values_list("expires_at", flat=True).first()
+
+
+def end_requests() -> int:
+    """Refuse what waits for a second person to approve a payment that was answered, or has ended; returns how many."""
+    over = Hold.objects.exclude(ended_at=None, answer="").values("pk")
+    return refuse_needless(APPROVE, over, "The payment does not wait for approval any more.")
+
+
 _PAYMENT = {"payment": Argument("The payment's id (pay_…).")}
 KINDS = (
-    Kind(APPROVE, "Approve a payment", PERMISSION, _approve, is_rehearsed=True, takes=_PAYMENT),
+    Kind(APPROVE, "Approve a payment", PERMISSION, _approve, is_rehearsed=True, takes=_PAYMENT, expires_at=_expires_at),
     Kind(DECLINE, "Decline a payment", PERMISSION, _decline, takes=_PAYMENT),
 )

@@ -1,14 +1,17 @@
 """Read how payments fare that wait, or waited, for a person's approval."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import F, Q, QuerySet
 
 from foundation.database import brief_read
-from ledger.models import Hold, LogEntry, Result
+from ledger.models import Hold, HoldAnswer, LogEntry, Result
 from payments.lifecycle import HeldStatus, end_of_hold
 from payments.payment_states import PaymentFilters, is_payment_id
+
+# A worker decides what was answered within a second. What it could not decide for so long is told to people.
+DECIDED_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,16 @@ class HeldState:
 
 # What is not a payment, or not yet. One that was approved is a payment like any other.
 _UNAPPROVED = ~Q(final_entry__result=Result.APPROVED)
+
+
+def is_stuck(hold: Hold, now: datetime) -> bool:
+    """Tell whether somebody has answered a payment, and no worker could decide it since."""
+    return hold.ended_at is None and hold.answered_at is not None and hold.answered_at <= now - DECIDED_WITHIN
+
+
+def find_unsigned(now: datetime) -> QuerySet[Hold]:
+    """Find what was approved and could not be signed since: a stopped chain, for example, keeps it."""
+    return Hold.objects.filter(ended_at=None, answer=HoldAnswer.APPROVE, answered_at__lte=now - DECIDED_WITHIN)
 
 
 def has_ended(payment_id: str) -> bool:

@@ -8,7 +8,7 @@ once a payment has ended, from the times that its transactions' rows have.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from django.db import transaction
 
 from chains.catalogue import alias_of
 from foundation.kernel.counters import PAYMENTS_ENDED, SETTLEMENT_CHANGES, SETTLEMENT_SECONDS
-from foundation.kernel.ids import time_of
 from foundation.telemetry import traces
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Leg, Transition
@@ -60,6 +59,13 @@ class Step(NamedTuple):
         }
 
 
+class End(NamedTuple):
+    """The end of a payment. `chain` is CAIP-2, on which it was made; `decided_at`: `Payment.decided_at`."""
+
+    chain: str
+    decided_at: datetime
+
+
 def log_steps(steps: Sequence[Step]) -> None:
     """Say that transactions of payments came to a state."""
     _write_later(_STEP, steps)
@@ -83,10 +89,10 @@ def tally_changes(changes: Iterable[tuple[str, str]]) -> None:
         transaction.on_commit(partial(_add_changes, came), robust=True)
 
 
-def tally_ends(chain_of: Mapping[str, str], status: PaymentStatus, ended_at: datetime) -> None:
-    """Count payments that came to their end, each by the chain (CAIP-2) that it was made on."""
-    if chain_of:
-        transaction.on_commit(partial(_add_ends, chain_of, status, ended_at), robust=True)
+def tally_ends(ends: Sequence[End], status: PaymentStatus, ended_at: datetime) -> None:
+    """Count payments that came to their end, each by its chain; of those that were paid, how long that took."""
+    if ends:
+        transaction.on_commit(partial(_add_ends, ends, status, ended_at), robust=True)
 
 
 def trace_ends(payments: Sequence[str]) -> None:
@@ -114,11 +120,11 @@ def _add_changes(came: Counter[tuple[str, str]]) -> None:
         SETTLEMENT_CHANGES.add(alias_of(chain), state, by=count)
 
 
-def _add_ends(chain_of: Mapping[str, str], status: PaymentStatus, ended_at: datetime) -> None:
-    for payment_id, chain in chain_of.items():
+def _add_ends(ends: Sequence[End], status: PaymentStatus, ended_at: datetime) -> None:
+    for chain, decided_at in ends:
         PAYMENTS_ENDED.add(alias_of(chain), status)
         if status is PaymentStatus.SETTLED:
-            SETTLEMENT_SECONDS.observe((ended_at - time_of(payment_id)).total_seconds(), alias_of(chain))
+            SETTLEMENT_SECONDS.observe((ended_at - decided_at).total_seconds(), alias_of(chain))
 
 
 def _trace_transactions(payments: Sequence[str]) -> None:

@@ -61,7 +61,7 @@ _SETTLE = """
     )
     UPDATE payments_payment AS payment SET status = 'settled', settled_at = %(now)s
       FROM approved WHERE payment.id = approved.id AND payment.status = 'approved'
- RETURNING payment.id
+ RETURNING payment.id, coalesce(payment.approved_at, payment.created_at)
 """
 
 
@@ -116,6 +116,9 @@ def leave_out_elsewhere(txs: Sequence[str]) -> None:
         write_rows(_LEAVE_OUT_ELSEWHERE, {"txs": list(txs)})
 
 
-def settle_approved(payments: Sequence[str], now: datetime) -> list[str]:
-    """Settle those of the payments that are still approved; returns their ids."""
-    return sorted(payment_id for (payment_id,) in fetch_rows(_SETTLE, {"payments": list(payments), "now": now}))
+def settle_approved(payments: Sequence[str], now: datetime) -> dict[str, datetime]:
+    """Settle those of the payments that are still approved; returns when each was decided, in the order of their ids.
+
+    What a person approved was decided later than it was asked for (`Payment.decided_at`).
+    """
+    return dict(sorted(fetch_rows(_SETTLE, {"payments": list(payments), "now": now})))

@@ -19,7 +19,7 @@ from ledger.operations import move_balance
 from payments.deciding.payment_events import payment_event
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState, may_follow
 from payments.models import Payment, Relayer
-from payments.settling.progress import log_changes, log_settled, tally_changes, tally_ends, trace_ends
+from payments.settling.progress import End, log_changes, log_settled, tally_changes, tally_ends, trace_ends
 from payments.settling.state_changes import StateChange
 from payments.settling.state_rows import (
     StateWrite,
@@ -87,9 +87,10 @@ def settle(wanted: Sequence[StateChange], now: datetime | None = None) -> int:
                 )
         settled = settle_approved(list(paid), now)
         _queue_webhooks({payment_id: paid[payment_id][0].tx for payment_id in settled}, PaymentStatus.SETTLED, now)
-        tally_ends({payment_id: paid[payment_id][0].chain for payment_id in settled}, PaymentStatus.SETTLED, now)
+        ends = [End(paid[payment_id][0].chain, decided_at) for payment_id, decided_at in settled.items()]
+        tally_ends(ends, PaymentStatus.SETTLED, now)
         log_settled([paid[payment_id] for payment_id in settled])
-        trace_ends(settled)
+        trace_ends(list(settled))
     return len(won)
 
 
@@ -121,7 +122,7 @@ def fail(payment: Payment, *, reason: str, now: datetime | None = None) -> int:
         # One that its payee was to take has no transaction.
         last = payment.settlements.filter(is_void=False).order_by("-created_at").first()
         _queue_webhooks({payment.pk: None if last is None else last.tx}, PaymentStatus.FAILED, now)
-        tally_ends({payment.pk: payment.chain}, PaymentStatus.FAILED, now)
+        tally_ends([End(payment.chain, payment.decided_at)], PaymentStatus.FAILED, now)
         trace_ends([payment.pk])
     ids = {"paymentId": payment.pk, "agentId": payment.agent_id, "state": PaymentStatus.FAILED.value}
     log.warning("Payment %s failed and was given back: %s", payment.pk, reason, extra=ids)

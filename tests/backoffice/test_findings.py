@@ -40,6 +40,7 @@ from tests.documents.pages import text_of
 from tests.support.commands import run
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
 from tests.support.heartbeats import NAME, hearts_that_beat, make_heartbeat
+from tests.support.holds import say
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 from tests.support.localnets import EVM, SOLANA
 from tests.support.reconciliations import make_comparison
@@ -120,6 +121,11 @@ def _ask_for_a_second_person() -> None:
     )  # fmt: skip
 
 
+def _approve_what_is_not_signed() -> None:
+    entry = decide(make_agent(approval_above=Decimal(5)), make_service(), "6")
+    say(entry, at=utc_now() - timedelta(minutes=2))
+
+
 def _let_a_key_expire_soon() -> None:
     row, _ = create_api_key(by="ada", name="billing")
     type(row).objects.filter(pk=row.pk).update(expires_at=utc_now() + timedelta(days=1))
@@ -157,6 +163,7 @@ PLANTED: dict[str, Callable[[Any, Any], object]] = {
     "unsettled": lambda *_: decide(make_agent(), make_service(), "2.5", at=utc_now() - timedelta(minutes=16)),
     "failed": lambda *_: fail(Payment.objects.get(entry=decide(make_agent(), make_service())), reason="A test"),
     "holds": lambda *_: decide(make_agent(approval_above=Decimal(5)), make_service(), "6"),
+    "unsigned": lambda *_: _approve_what_is_not_signed(),
     "payees": lambda *_: _register_anew(),
     "approvals": lambda *_: make_service(approved=False),
     "webhooks overdue": lambda *_: make_delivery(make_endpoint(), next_attempt_at=utc_now() - timedelta(minutes=5)),

@@ -18,13 +18,14 @@ from backoffice.rollups import roll_up
 from backoffice.search import search
 from backoffice.statements import Month, state_payee
 from foundation.kernel.times import utc_now
-from ledger.models import HoldAnswer
-from payments.findings.waiting import find_holds
+from ledger.models import Hold, HoldAnswer
+from payments.findings.waiting import find_holds, find_unsigned_holds
+from payments.holding.finishing import finish_holds
 from payments.models import Payment
 from payments.settling.transitions import fail
-from policy.operations import pause_agent
+from policy.operations import pause_agent, switch_signer
 from tests.support.factories import decide, make_service
-from tests.support.holds import asks_above, end, hold_of, say
+from tests.support.holds import asks_above, end, environment_at, finish, hold_of, say
 
 NOW = utc_now()
 YESTERDAY, HOUR = NOW - timedelta(days=1), timedelta(hours=1)
@@ -177,3 +178,24 @@ def test_each_further_one_is_told_and_what_waits_for_nobody_is_not():
 
     pause_agent(entry.agent_id, by="kim")
     assert [finding.count for finding in find_holds()] == [1]
+
+
+def test_what_was_approved_and_cannot_be_signed_is_told_after_a_minute_until_it_is_signed():
+    entry = held()
+    switch_signer(is_signing=False, by="ann")
+    say(entry)
+    assert finish_holds(environment_at()) == 0
+    assert (list(find_holds()), list(find_unsigned_holds())) == ([], [])
+    answered = utc_now() - timedelta(minutes=1)
+    Hold.objects.update(answered_at=answered)
+
+    (finding,) = find_unsigned_holds()
+
+    until = f"{hold_of(entry).expires_at:%Y-%m-%d %H:%M} UTC"
+    assert finding.says == (f"1 payment was approved, and cannot be signed now: 6.00 USDC; it expires at {until}.")
+    assert (finding.since, finding.kind.told) == (answered, ("finance", "operations"))
+    assert finding.page.url == f"/console/ledger/hold/{entry.payment_id.replace('_', '_5F')}/change/"
+    assert finding in find_work()
+    switch_signer(is_signing=True, by="ann")
+    finish(entry)
+    assert list(find_unsigned_holds()) == []

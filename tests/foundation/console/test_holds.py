@@ -18,7 +18,7 @@ from tests.foundation.console.conftest import address, errors_in, sealed_in
 from tests.foundation.console.test_payment_page import words
 from tests.foundation.console.test_possible_actions import buttons
 from tests.support.factories import decide, make_agent, make_service, new_address, new_name
-from tests.support.holds import asks_above, end, environment_at, finish
+from tests.support.holds import asks_above, end, environment_at, finish, say
 
 pytestmark = pytest.mark.usefixtures("db")
 
@@ -163,6 +163,22 @@ def test_of_two_people_at_once_the_second_is_told_what_the_first_has_said(financ
     assert said == [f"{kim.name} has approved this payment already."]
     assert finance.carry_out("ledger_hold", "approve", hold.pk) == said
     assert buttons(finance, "ledger_hold", hold.pk) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (HoldAnswer.APPROVE, "fiona has approved it, but it cannot be signed now: look at its chain, the gas budget"),
+        (HoldAnswer.DECLINE, "fiona has declined it, but no worker has decided it yet: look at the processes."),
+    ],
+)
+def test_one_that_was_answered_and_is_not_decided_within_a_minute_says_where_to_look(auditor, hold, answer, sentence):
+    say(hold.entry, answer, at=utc_now() - timedelta(seconds=61))
+
+    text = words(page_of(auditor, hold))
+
+    assert sentence in text
+    assert "within a second" not in text
 
 
 def test_where_four_eyes_are_on_an_approval_takes_two_and_a_refusal_one(finance, hold, settings):
