@@ -119,6 +119,7 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "agent.make": lambda: {"agent": new_name("agent"), "asset": "USDC", **limits()},
     "agent.pause": an_agent,
     "agent.resume": a_paused_agent,
+    "agent.set_webhook": lambda: {**an_agent(), "url": "https://owner.example.com/told"},
     "api_key.revoke": a_key,
     "balance.adjust": a_movement,
     "chain.start": a_stopped_chain,

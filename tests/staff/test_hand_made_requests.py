@@ -39,6 +39,7 @@ WHO = {
         ),
         ADMINISTRATOR,
     ),
+    "ledger.hold": dict.fromkeys(("approve", "decline"), FINANCE),
     "payments.chainstate": dict.fromkeys(("stop_signing", "start_signing"), CHAINS),
     "payments.deposit": {"credit": FINANCE},
     "payments.outflow": {"book": FINANCE},
@@ -46,7 +47,7 @@ WHO = {
     "policy.agent": dict.fromkeys(("pause", "resume", "adjust", "withdraw", "archive", "restore"), FINANCE),
     "policy.apikey": dict.fromkeys(("rotate", "revoke"), OPERATIONS),
     "policy.signerswitch": dict.fromkeys(("stop", "start"), CHAINS),
-    "services.service": dict.fromkeys(("approve", "reject", "disable", "enable", "reopen"), FINANCE),
+    "services.service": dict.fromkeys(("approve", "reject", "disable", "enable", "reopen", "tag"), FINANCE),
     "services.webhookdelivery": {"send_again": CHAINS},
     "services.webhookendpoint": dict.fromkeys(("send_test", "replay", "enable", "show_secret", "rotate"), CHAINS),
 }

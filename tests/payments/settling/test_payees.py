@@ -183,7 +183,7 @@ def test_a_payment_that_cannot_be_prepared_is_told_as_the_chain_says_it(agent):
 def test_over_http_a_payee_is_refused_for_ever_under_a_key_once_it_was_seen_and_paid_with_another_once_it_is_ready(
     api, chain, agent, service, monkeypatch
 ):
-    monkeypatch.setattr("payments.api.views.served_chains", lambda: {chain.name: chain})
+    monkeypatch.setattr("payments.environment.served_chains", lambda: {chain.name: chain})
     body = {"agentId": agent.id, "service": service.id, "amount": TOO_LITTLE, "asset": "SOL", "reason": "A test"}
     key, next_key = new_name("key"), new_name("key")
 
