@@ -27,8 +27,7 @@ from policy.operations import pause_agent, switch_signer
 from tests.support.factories import decide, make_service
 from tests.support.holds import asks_above, end, environment_at, finish, hold_of, say
 
-NOW = utc_now()
-YESTERDAY, HOUR = NOW - timedelta(days=1), timedelta(hours=1)
+HOUR = timedelta(hours=1)
 MIDDAY = datetime(2026, 3, 31, 12, tzinfo=UTC)
 
 
@@ -74,13 +73,17 @@ def test_what_fails_is_taken_off_the_day_on_which_a_person_approved_it():
     assert (approved.date(), "failed", 1, Decimal(6)) in totals(entry.agent_id)
 
 
+def yesterday():
+    return utc_now() - timedelta(days=1)
+
+
 def told(sums):
     return {(line.asset, line.words): (line.count, line.total) for line in sums.lines}
 
 
 def test_sums_of_the_log_tell_what_is_held_from_what_was_refused():
-    entry = held(at=YESTERDAY, approval_hours=72)
-    roll_up(NOW - timedelta(minutes=5))
+    entry = held(at=yesterday(), approval_hours=72)
+    roll_up(utc_now() - timedelta(minutes=5))
     end(entry, HoldAnswer.DECLINE)
 
     assert told(sum_up_entries({"agent": entry.agent_id})) == {
@@ -90,12 +93,12 @@ def test_sums_of_the_log_tell_what_is_held_from_what_was_refused():
 
 @pytest.mark.parametrize("is_added_up", [True, False])
 def test_payments_are_summed_up_on_the_day_of_their_approval(is_added_up):
-    entry = held(at=YESTERDAY, approval_hours=72)
-    roll_up(NOW - timedelta(minutes=5))
+    entry = held(at=yesterday(), approval_hours=72)
+    roll_up(utc_now() - timedelta(minutes=5))
     end(entry)
     if is_added_up:
         roll_up(utc_now() + HOUR)
-    today, before = f"{utc_now():%Y-%m-%d}", f"{YESTERDAY:%Y-%m-%d}"
+    today, before = f"{utc_now():%Y-%m-%d}", f"{yesterday():%Y-%m-%d}"
     paid = {("USDC", "approved"): (1, Decimal(6))}
 
     assert told(sum_up_payments({"agent": entry.agent_id})) == paid
@@ -106,10 +109,10 @@ def test_payments_are_summed_up_on_the_day_of_their_approval(is_added_up):
 
 
 def test_the_picture_of_decisions_has_a_line_of_its_own_for_what_is_held():
-    held(at=YESTERDAY)
-    roll_up(NOW)
+    held(at=yesterday())
+    roll_up(utc_now())
 
-    lines = {name.text: count for name, count in draw_pictures(NOW).decisions.rows}
+    lines = {name.text: count for name, count in draw_pictures(utc_now()).decisions.rows}
 
     assert lines["held for approval"].text == "1"
     assert "result__exact=held" in lines["held for approval"].url
@@ -169,10 +172,10 @@ def test_finance_is_told_what_waits_how_much_and_until_when():
 
 def test_each_further_one_is_told_and_what_waits_for_nobody_is_not():
     entry = held()
-    look(NOW)
+    look(utc_now())
     alarm = Alarm.objects.get(kind="holds", is_over=False)
     held()
-    look(NOW + HOUR)
+    look(utc_now() + HOUR)
     alarm.refresh_from_db()
     assert alarm.told_count == 2
 
