@@ -21,7 +21,7 @@ from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
 from payments.models import Payment
 from tests.growing.staff import Staff
-from tests.support.factories import make_agent, make_api_key, new_name
+from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
 from tests.support.house import House, server_environment
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.kills import wait_until
@@ -136,8 +136,12 @@ def test_payments_are_settled_by_a_worker_behind_the_pool(pooled, bouncer, tmp_p
 
 
 def test_the_log_is_verified_through_the_pool(bouncer):
+    agent, service = make_agent(), make_service()
+    for _ in range(3):
+        decide(agent, service)
+
     done = subprocess.run(
-        [sys.executable, "manage.py", "verify_log"],
+        [sys.executable, "manage.py", "verify_log", "--agent", agent.id],
         env={**server_environment(), **_VARIABLES, "DATABASE_URL": bouncer.url},
         cwd=settings.BASE_DIR,
         stdout=subprocess.PIPE,

@@ -43,6 +43,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "rotate_api_key": {"api_key.issued", "api_key.rotated"},
     "rotate_keys": {"escrow.rotation_begun", "escrow.rotated", "chain.stopped"},
     "seed_history": "It makes months of history to look at, its entries in the audit among them.",
+    "set_agent_webhook": {"agent.webhook_set", "webhook.secret_shown"},
     "set_policy": {"policy.changed", "shadow.begun", "shadow.adopted"},
     "setup": "It writes a file of variables, before there is a database.",
     "shadows": READS,

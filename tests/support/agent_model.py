@@ -1,5 +1,6 @@
 """What one agent has bought, remembered in full and summed by brute force."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -52,6 +53,13 @@ STEPS = st.sampled_from(
         -timedelta(days=2),
     ]
 )
+
+
+def asks(more: MoreLimits) -> bool:
+    """Tell whether a person has to approve some payments."""
+    return (more.approval_above, more.approval_above_day, more.approval_for_first) != (None, None, None)
+
+
 _NUMBERS = st.none() | st.sampled_from([0, 1, 3])
 OPTIONAL = st.just(MoreLimits()) | st.builds(
     MoreLimits,
@@ -66,7 +74,7 @@ OPTIONAL = st.just(MoreLimits()) | st.builds(
     approval_above_day=st.none() | LIMITS,
     approval_for_first=st.none() | st.just(True),
     approval_hours=st.none() | st.sampled_from([1, 30]),
-)
+).map(lambda more: more if asks(more) else replace(more, approval_hours=None))
 
 # How transactions end that have not paid.
 GAVE_WAY = {SettlementState.FAILED, SettlementState.EXPIRED, SettlementState.REPLACED}

@@ -14,7 +14,7 @@ from tests.support.invariants import check_agent
 from tests.support.storms import Storm
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]
-_SHOTS, _MOST = 240, 40
+_SHOTS, _MOST, _BEFORE = 300, 100, 20
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_what_was_paid_until_a_policy_counts_is_counted_and_no_more_is_paid_than
 
     storm = Storm([target.shot() for _ in range(_SHOTS)], 3, 8)
     for number, _ in enumerate(storm):
-        if number == _MOST // 2:  # as many answers have come, and more payments are under way
+        if number == _BEFORE:  # as many answers have come, and more payments are under way
             set_policy(target.agent.id, change=lambda present: replace(present, more=more), by="test")
 
     approved = LogEntry.objects.filter(agent=target.agent, result="approved")
