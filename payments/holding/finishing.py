@@ -77,8 +77,9 @@ def _finish_safely(payment_id: str, environment: Environment) -> bool:
             return finish_hold(payment_id, environment) is not None
     except (PolicySignerUnavailable, HeldTooLong) as error:
         log_once_a_minute(log, logging.WARNING, "%s will be decided later: %s", payment_id, error, about=payment_id)
-    except Exception:
-        log.exception("%s could not be decided", payment_id)
+    except Exception:  # noqa: BLE001 - whatever keeps one, the others are decided; it is tried again each second
+        says = "%s could not be decided"
+        log_once_a_minute(log, logging.ERROR, says, payment_id, about=payment_id, exc_info=True)
     return False
 
 

@@ -111,3 +111,21 @@ def test_an_agent_that_somebody_holds_keeps_only_its_own_holds_waiting(monkeypat
 
     assert finish_holds(environment_at()) == 1
     assert [Hold.objects.get(entry=held).ended_at is None for held in holds] == [True, False]
+
+
+def test_what_cannot_be_decided_for_an_unknown_reason_is_told_once_a_minute_and_keeps_no_other(monkeypatch, caplog):
+    agents = [asks_above() for _ in range(2)]
+    holds = [decide(agent, make_service(), "6") for agent in agents]
+    for held in holds:
+        say(held)
+
+    def break_for_one(agent_id):
+        if agent_id == agents[0].id:
+            raise RuntimeError("Nobody knows why.")
+        return lock_agent(agent_id)
+
+    monkeypatch.setattr("payments.holding.finishing.lock_agent", break_for_one)
+
+    assert [finish_holds(environment_at()) for _ in range(3)] == [1, 0, 0]
+    told = [one for one in caplog.records if "could not be decided" in one.getMessage()]
+    assert [(one.levelname, one.exc_info is not None) for one in told] == [("ERROR", True)]
