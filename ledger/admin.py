@@ -21,7 +21,7 @@ from ledger.decision_page import receipt_file, show_decision
 from ledger.entry_columns import ENTRY_COLUMNS, decision_badge, show_written
 from ledger.judgements import words_of
 from ledger.models import BalanceMovement, LogEntry, Result
-from ledger.queries import find_movement_near
+from ledger.movements import find_movement_near
 from policy.models import Agent
 from policy.rules import RULE_NAMES, find_rule, words_of_refusal
 from services.admin import chain

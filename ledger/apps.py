@@ -9,7 +9,7 @@ from django.db.models.signals import post_migrate
 from foundation.installed_sql import install_sql
 
 SQL = Path(__file__).parent / "sql"
-FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "tallies.sql", SQL / "budgets.sql")
+FILES = (SQL / "append_only.sql", SQL / "windows.sql", SQL / "levels.sql", SQL / "tallies.sql", SQL / "budgets.sql")
 TABLES = (
     "policy_agent",
     "ledger_logentry",
@@ -19,6 +19,7 @@ TABLES = (
     "ledger_tally",
     "ledger_tallymark",
     "ledger_hold",
+    "ledger_levelpayment",
 )
 
 

@@ -18,7 +18,7 @@ from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from staff.audit import record
 
 log = logging.getLogger(__name__)

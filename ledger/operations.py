@@ -12,9 +12,9 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import EXACT, AmountError, format_amount, to_base_units
 from foundation.kernel.times import utc_now
 from ledger.models import BalanceMovement, Hold, MovementKind
-from ledger.queries import find_newest_by_hand
+from ledger.movements import find_newest_by_hand
 from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 
 MAX_REASON_LENGTH = 500
 

@@ -3,22 +3,20 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection
 
 from foundation.database import fetch_briefly, in_batches, reading_alias
-from foundation.kernel.ids import first_id, time_of
-from ledger.models import BalanceMovement, ClockRepair, LogEntry, MovementKind, Result
+from foundation.kernel.ids import time_of
+from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
 from policy.more_limits import MoreLimits, given, read_more
 from policy.rule import Figure, Wait
 
-# Movements whose transactions overlap may be numbered in another order than that of their times, by less than this.
-_NEAR = timedelta(minutes=10)
-_BUDGETS = "SELECT * FROM ledger_budgets_3(%s::text[])"
+_BUDGETS = "SELECT * FROM ledger_budgets_4(%s::text[])"
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
@@ -27,7 +25,9 @@ COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", 
 class Budget:
     """An agent's allowance and limits as of one moment: amounts in units of its asset.
 
-    What waits for a person's approval counts as spent; `held` is how much that is, and how many payments.
+    What waits for a person's approval counts as spent; `held` is how much that is, how many payments, and how much of
+    it is the agent's own. But for the balance, all is with what those below the agent pay; `paid_this_week` is what it
+    has paid itself. `ancestors`: all above it, root first.
     """
 
     agent_id: str
@@ -42,7 +42,9 @@ class Budget:
     policy_revision: int
     more_json: str | None = None
     counted: list[Decimal | None] | None = None
-    held: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
+    held: tuple[Decimal, Decimal, Decimal] = (Decimal(0), Decimal(0), Decimal(0))
+    ancestors: list[str] | None = None
+    paid_this_week: Decimal = Decimal(0)
 
     @property
     def more(self) -> MoreLimits:
@@ -52,7 +54,7 @@ class Budget:
     def used(self) -> dict[str, Figure | None]:
         """Tell what is used of each optional limit that there is; None: it cannot be counted at present."""
         counted = dict(zip(COUNTED, self.counted or (), strict=False))
-        held, payments = self.held
+        held, payments, _ = self.held
         limits = [part for part, _ in given(self.more) if part.field in COUNTED]
         found = ((part, counted.get(part.field)) for part in limits)
         return {
@@ -116,7 +118,7 @@ def find_fitting_moment(agent_id: str, payee: str, total: Decimal, now: datetime
     """
     asked = [agent_id, wait.measure.value, payee, total, now, wait.window, wait.most_spent]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT ledger_fits_at_2(%s, %s, %s, %s, %s, %s, %s)", asked)  # type: ignore[arg-type]
+        cursor.execute("SELECT ledger_fits_at_3(%s, %s, %s, %s, %s, %s, %s)", asked)  # type: ignore[arg-type]
         moment: datetime = cursor.fetchone()[0]
     return moment
 
@@ -175,26 +177,3 @@ def read_chain(agent: Agent) -> Iterator[LogEntry]:
 def has_come_to(entry_id: str) -> bool:
     """Tell whether an entry is known where this thread reads: a replica may be behind what a page has shown."""
     return reading_alias() == DEFAULT_DB_ALIAS or LogEntry.objects.filter(pk=entry_id).exists()
-
-
-def find_newest_by_hand(agent_id: str) -> int:
-    """Find the id of the newest movement of an agent's balance by hand; 0: there is none."""
-    by_hand = BalanceMovement.objects.filter(
-        agent_id=agent_id, kind__in=(MovementKind.WITHDRAWAL, MovementKind.ADJUSTMENT)
-    )
-    return by_hand.order_by("-id").values_list("id", flat=True).first() or 0
-
-
-def find_movement_near(moment: datetime, *, forward: bool) -> int | None:
-    """Find the number of a movement some minutes before a moment, or behind it; None: there is none.
-
-    Movements have no index of time, but numbers in its order, and payments are found by both.
-    """
-    approved = LogEntry.objects.filter(result=Result.APPROVED)
-    if forward:
-        entries = approved.filter(pk__gte=first_id("log", moment + _NEAR)).order_by("pk")
-    else:
-        entries = approved.filter(pk__lt=first_id("log", moment - _NEAR)).order_by("-pk")
-    paid = entries.values_list("payment_id", flat=True).first()
-    movements = BalanceMovement.objects.filter(payment_id=paid, kind=MovementKind.PAYMENT)
-    return movements.values_list("pk", flat=True).first() if paid else None

@@ -26,13 +26,14 @@ from typing import NamedTuple
 
 from foundation.kernel.money import EXACT
 from ledger.past import GivenBack, History, Move, Past, Payee, Spend, Window, Windows, lengths_of_windows, limits_payees
+from policy.asking import find_refusing
 from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
 from policy.holding_rules import PERSON_RULE
 from policy.limits import Limits
 from policy.more_limits import NO_MORE
 from policy.more_objections import HOUR, MONTH
 from policy.objections import DAY, WEEK
-from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, find_refusing, rules_for_approved, rules_in_force
+from policy.rules import RULES, SERVICE_RULE, SIGNER_RULE, rules_for_approved, rules_in_force
 
 # What these refused is judged again: what they let pass, the others let pass in the past. What any other rule refused
 # stays refused, one that only another release knows among them.

@@ -117,7 +117,7 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "weeklyLimit": format_amount(budget.weekly_limit),
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
-        **({"heldForApproval": format_amount(budget.held[0])} if budget.held[0] else {}),
+        **({"heldForApproval": format_amount(budget.held[2])} if budget.held[2] else {}),
         **present_limits(limits_to_show(budget)),
         **_present_counted(budget),
     }

@@ -14,8 +14,8 @@ _DAYS_IN_A_WEEK = 7
 # Balance and windows as in `ledger_budgets`, in a form that takes less time for ten thousand agents: nothing is looked
 # up for an agent that has decided nothing in a window, and functions are called only for agents with a repaired clock.
 _USAGE = """
-    SELECT a.id, greatest(a.balance - hold.amount, 0), windows.today + hold.amount, windows.this_week + hold.amount,
-           p.daily_limit, p.weekly_limit, hold.amount
+    SELECT a.id, greatest(a.balance - hold.amount, 0), windows.today + hold.amount + below.today,
+           windows.this_week + hold.amount + below.this_week, p.daily_limit, p.weekly_limit, windows.this_week
       FROM policy_agent a
      CROSS JOIN LATERAL (SELECT COALESCE(sum(h.amount), 0) AS amount
                            FROM ledger_hold h WHERE h.agent_id = a.id AND h.ended_at IS NULL) hold
@@ -43,6 +43,15 @@ _USAGE = """
                   ledger_spent_since(a.id, a.spent_total, since.week_ago)
             WHERE EXISTS (SELECT FROM ledger_clockrepair r WHERE r.agent_id = a.id)
            ) windows
+     CROSS JOIN LATERAL (
+           SELECT 0 AS today, 0 AS this_week WHERE a.ancestors IS NULL
+            UNION ALL
+           SELECT (ledger_below_since(a.id, since.day_ago))[1] + waiting.amount,
+                  (ledger_below_since(a.id, since.week_ago))[1] + waiting.amount
+             FROM (SELECT COALESCE(sum(h.amount), 0) AS amount
+                     FROM ledger_hold h WHERE h.ancestors @> ARRAY[a.id] AND h.ended_at IS NULL) waiting
+            WHERE a.ancestors IS NOT NULL
+           ) below
      WHERE a.id = ANY(%s::text[])
 """
 
@@ -51,7 +60,8 @@ _USAGE = """
 class Usage:
     """What an agent has, what it spent in each window, and the limits; amounts in units of its asset.
 
-    What waits for a person's approval, `held`, counts as spent.
+    What waits for a person's approval counts as spent, and so does what those below the agent pay. `paid_this_week` is
+    what the agent itself has paid.
     """
 
     agent_id: str
@@ -60,7 +70,7 @@ class Usage:
     spent_this_week: Decimal
     daily_limit: Decimal
     weekly_limit: Decimal
-    held: Decimal
+    paid_this_week: Decimal
 
     @property
     def of_day(self) -> Decimal:
@@ -78,7 +88,7 @@ class Usage:
 
     @property
     def days_left(self) -> Decimal | None:
-        return days_left(self.balance, self.spent_this_week - self.held)
+        return days_left(self.balance, self.paid_this_week)
 
     @property
     def runs_dry(self) -> bool:

@@ -8,7 +8,7 @@ from foundation.kernel.times import utc_now
 from policy import changes
 from policy.key_operations import revoke_api_key
 from policy.models import Agent, AgentStatus, ApiKey
-from policy.operations import lock_agent
+from policy.parents import find_below, lock_agent
 
 
 def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
@@ -18,8 +18,8 @@ def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     same, and lists show it again.
 
     Raises:
-        OperationRefused: no such agent, it is not paused, has money or a payment that waits for approval, or is
-            archived already.
+        OperationRefused: no such agent, it is not paused, has money, a payment that waits for approval or agents
+            below it, or is archived already.
     """
     with transaction.atomic():
         agent = lock_agent(agent_id)
@@ -31,6 +31,8 @@ def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
             raise OperationRefused(f"{agent_id} has payments that wait for approval: try again once they have ended.")
         if agent.balance:
             raise OperationRefused(f"{agent_id} still has {format_amount(agent.balance)} {agent.asset}.")
+        if find_below(agent_id).filter(archived_at=None).exists():
+            raise OperationRefused(f"There are agents under {agent_id}: move or archive them first.")
         agent.archived_at = utc_now()
         agent.save(update_fields=["archived_at"])
         changes.record_archive(agent, by=by, reason=reason)

@@ -55,7 +55,7 @@ class Facts:
 
     `allowed_services` None means every approved service, or with `more.allowed_tags` those with one of these tags;
     `payee` None: unknown; `minimum` None: any amount will do. `more` are the optional limits, `counted` what they
-    compare; `at` is the moment of the decision.
+    compare; `at` is the moment of the decision. `levels`: the same of all agents above, the parent first.
     """
 
     amount: Decimal
@@ -74,6 +74,16 @@ class Facts:
     at: datetime
     more: MoreLimits = NO_MORE
     counted: Counted = NOTHING_COUNTED
+    levels: "tuple[Level, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An agent above the one that pays: what its rules judge of the payment, and by which policy revision."""
+
+    agent: str
+    policy_revision: int
+    facts: Facts
 
 
 def make_facts(

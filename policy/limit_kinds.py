@@ -20,6 +20,7 @@ from policy.tags import parse_allowed_tags, write_tags
 MOST_COUNTED = 1_000_000_000
 MOST_HOURS = 366 * 24
 _MOST_DIGITS = 20
+_LONGEST_ID = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,12 @@ def _read_flag(text: str, _asset: Asset) -> bool:
     return True
 
 
+def _read_agent(text: str, _asset: Asset) -> str:
+    if not (0 < len(text) <= _LONGEST_ID and text.isprintable()):
+        raise ValueError("Must be the id of an agent.")
+    return text
+
+
 AMOUNT = LimitKind(
     "AMOUNT",
     lambda text, asset: parse_amount(text, asset, allow_zero=True),
@@ -115,6 +122,8 @@ TAGS = LimitKind(
     lambda _old, _new: False,  # together with the allowed services: see `policy.limits`
     list,
 )
+# Whose limits hold as well: without them, or with those of another, something else may pass.
+PARENT = LimitKind("AGENT", _read_agent, str, lambda old, new: old is not None and new != old, str)
 PAYEES = LimitKind(
     "LIMITS",
     parse_payee_limits,

@@ -1,7 +1,7 @@
 """The limits of a policy: three that every policy has, the payees that it allows, and optional ones. Pure."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Protocol
 
@@ -42,6 +42,11 @@ class Limits:
     weekly_limit: Decimal
     allowed_services: Sequence[str] | None = None
     more: MoreLimits = NO_MORE
+
+
+def under(parent: str | None, limits: Limits) -> Limits:
+    """Return the same limits of an agent with this parent."""
+    return replace(limits, more=replace(limits.more, parent=parent))
 
 
 def lets_more_pass(old: LimitsInForce, new: LimitsInForce) -> bool:

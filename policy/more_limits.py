@@ -70,6 +70,7 @@ class MoreLimits:
     approval_above_day: Decimal | None = None
     approval_for_first: bool | None = None
     approval_hours: int | None = None
+    parent: str | None = None
 
     @cached_property
     def needs_tally(self) -> bool:
@@ -166,6 +167,12 @@ PARTS: tuple[LimitPart, ...] = (
         "Hours to approve",
         kinds.HOURS_TO_ACT,
         f"Hours after which what nobody has approved is refused; {HOURS_TO_APPROVE} unless given.",
+    ),
+    LimitPart(
+        "parent",
+        "Parent",
+        kinds.PARENT,
+        "The agent above it, whose limits and status hold for its payments, too, and those of all above that.",
     ),
 )
 PART_OF_FIELD = {part.field: part for part in PARTS}

@@ -78,6 +78,10 @@ _FORMS: dict[kinds.LimitKind, Json] = {
         "description": "The tags of the payees that it may pay, beside those that its policy names.",
         "examples": [["compute", "data"]],
     },
+    kinds.PARENT: {
+        "description": "The agent above it, whose limits and status hold for its payments, too.",
+        "examples": ["example-team"],
+    },
     kinds.PAYEES: {
         "additionalProperties": refer("PayeeLimits"),
         "description": "Payees with other limits than those of every payee, by their ids.",

@@ -13,7 +13,8 @@ from policy import changes
 from policy.agent_ids import check_agent_id
 from policy.limits import Limits
 from policy.models import Agent, AgentStatus, PolicyRevision, SignerSwitch
-from policy.revisions import add_revision, check_limits, revise
+from policy.parents import find_place, lock_agent
+from policy.revisions import add_revision, check_limits, lock_to_revise, revise
 
 
 def create_agent(
@@ -28,7 +29,9 @@ def create_agent(
     check_new_agent(agent_id, asset, limits)
     at = now or utc_now()
     with transaction.atomic():
-        agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults={"asset": asset, "created_at": at})
+        ancestors = find_place(agent_id, asset, limits.more.parent)
+        columns = {"asset": asset, "created_at": at, "ancestors": ancestors}
+        agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults=columns)
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
         revision = add_revision(agent, limits, by, at, is_by_one=is_by_one)
@@ -63,10 +66,11 @@ def set_policy(
     than the one before rests on whoever let that one pass. `now` replaces the clock.
 
     Raises:
-        OperationRefused: no such agent, a limit is not an amount of its asset, or a newer revision than was seen.
+        OperationRefused: no such agent, a limit is not an amount of its asset, a newer revision than was seen, or the
+            agent cannot be under this parent.
     """
     with transaction.atomic():
-        agent = lock_agent(agent_id)
+        agent = lock_to_revise(agent_id, change)
         if seen is not None and agent.policy_revision != seen:
             raise OperationRefused(f"The policy of {agent_id} was changed meanwhile. Look at it again.")
         return revise(agent, change, by=by, reason=reason, is_by_one=is_by_one, now=now)
@@ -105,18 +109,6 @@ def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime
             switch.save()
             changes.record_signer(switch, was_signing=not is_signing, by=by, reason=reason)
     return switch
-
-
-def lock_agent(agent_id: str) -> Agent:
-    """Lock an agent's row for a change, as a payment does.
-
-    Raises:
-        OperationRefused: no such agent.
-    """
-    agent = Agent.objects.select_for_update(no_key=True).filter(pk=agent_id).first()
-    if agent is None:
-        raise OperationRefused(f"There is no agent {agent_id}.")
-    return agent
 
 
 def _set_status(agent_id: str, status: AgentStatus, by: str, reason: str, now: datetime | None = None) -> Agent:

@@ -37,7 +37,10 @@ def register_kinds() -> None:
             MAKE_AGENT, "Make an agent", "policy.add_agent", _make_agent, is_rehearsed=True,
             takes={**_OF_AGENT, "asset": Argument(f"The allowance's asset: {', '.join(Asset)}.", _asset), **of_new},
         ),
-        Kind(KIND, "Set the limits of an agent", change, _perform, takes={**_OF_AGENT, "revision": seen, **of_known}),
+        Kind(
+            KIND, "Set the limits of an agent", change, _perform, is_rehearsed=True,
+            takes={**_OF_AGENT, "revision": seen, **of_known},
+        ),
         Kind(PAUSE, "Pause an agent", change, _status(pause_agent, "Paused"), takes=_OF_AGENT),
         Kind(RESUME, "Resume an agent", change, _status(resume_agent, "Resumed"), takes=_OF_AGENT),
         Kind(STOP_SIGNER, "Stop the policy signer", switch, _stop_signer, takes={}),

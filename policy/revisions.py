@@ -12,8 +12,24 @@ from policy import changes
 from policy.limits import Limits, lets_more_pass
 from policy.models import Agent, PolicyRevision, PolicyTemplate, ShadowRevision
 from policy.more_limits import MoreLimits, given, write_more
+from policy.parents import lock_agent, lock_to_move, move
+from policy.queries import find_revision_in_force
 
 _MAX_SERVICE_ID_LENGTH = 128
+
+
+def lock_to_revise(agent_id: str, change: Callable[[Limits], Limits]) -> Agent:
+    """Lock an agent for its next policy revision; if that names another parent, all agents that its move is about.
+
+    Raises:
+        OperationRefused: no such agent.
+    """
+    present = find_revision_in_force(agent_id)
+    if present is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    if (parent := change(limits_of(present)).more.parent) == present.more.parent:
+        return lock_agent(agent_id)
+    return lock_to_move(agent_id, parent)
 
 
 def revise(
@@ -30,6 +46,8 @@ def revise(
     agent.save(update_fields=["policy_revision"])
     limits = change(limits_of(present))
     check_limits(Asset(agent.asset), limits)  # before they are compared: NaN is neither more nor less
+    if limits.more.parent != present.more.parent:
+        move(agent, limits.more.parent)
     is_by_one = is_by_one if lets_more_pass(limits_of(present), limits) else present.is_by_one
     revision = add_revision(agent, limits, by, now or utc_now(), is_by_one=is_by_one, template=template)
     changes.record_policy(present, revision, by=by, reason=reason)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from foundation.kernel.errors import ContractError
 from foundation.kernel.money import format_amount
-from policy.facts import Facts
+from policy.facts import Facts, Level
 from policy.more_limits import MoreLimits
 
 
@@ -23,11 +23,15 @@ class Measure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The same payment fits a limit once the rolling `window` holds `most_spent` at most of what is measured."""
+    """The same payment fits a limit once the rolling `window` holds `most_spent` at most of what is measured.
+
+    `level`: it is a limit of this agent above the one that pays; None: its own.
+    """
 
     window: timedelta
     most_spent: Decimal
     measure: Measure = Measure.SPENT
+    level: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,13 @@ class Explanation:
     """Why a rule decided as it did: a sentence, and what it compared, which are its rule's `figures`.
 
     `waits_for`: what has to come to pass before the same payment is not objected to; empty: waiting does not help.
+    `level`: it is the rule of an agent above the one that pays; None: its own.
     """
 
     message: str
     waits_for: tuple[Wait | WaitUntil, ...] = ()
     figures: Figures = NO_FIGURES
+    level: Level | None = None
 
 
 class Said(NamedTuple):
@@ -120,7 +126,8 @@ class Rule:
     place is behind those that do not vary. `figures`: the amounts that it compares, whatever it decides. `record`: what
     an approval's log entry has of it. `field`: the member of the request that is at fault. `examples`: how
     `EXAMPLE_FACTS` differ where it refuses. `is_on` tells whether a policy has it; None: every policy has. `holds`:
-    what it objects to is not refused, but held until a person has approved it.
+    what it objects to is not refused, but held until a person has approved it. `is_of_levels`: whether it judges by an
+    agent's policy or status, so that those above the payer judge by theirs, too; None: if it varies.
     """
 
     name: str
@@ -134,6 +141,12 @@ class Rule:
     examples: tuple[Mapping[str, Any], ...] = ()
     is_on: Callable[[MoreLimits], bool] | None = None
     holds: bool = False
+    is_of_levels: bool | None = None
+
+    @property
+    def judges_levels(self) -> bool:
+        """Tell whether those above the payer ask it, too."""
+        return self.varies if self.is_of_levels is None else self.is_of_levels
 
 
 @dataclass(frozen=True, slots=True)

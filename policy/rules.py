@@ -7,9 +7,7 @@ document, log, console, pictures and previews are made from it.
 Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md, "Rules and their names".
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
 from foundation.kernel.errors import (
     AgentPaused,
@@ -19,13 +17,12 @@ from foundation.kernel.errors import (
     ServiceNotApproved,
     ServiceNotPayable,
 )
-from foundation.kernel.money import EXACT
 from policy import objections
-from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES, Facts
+from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES
 from policy.holding_rules import HOLDING, PERSON_RULE
 from policy.more_limits import NO_MORE, MoreLimits
 from policy.more_rules import NARROWER, OF_TIME, WIDER
-from policy.rule import Decision, Explanation, Figures, Rule, Wait, WaitUntil, Words
+from policy.rule import Figures, Rule, Words
 
 # An evaluation tells no more of a payee that may not be paid; a preview asks again with the payee as it is now.
 SERVICE_RULE = Rule(
@@ -49,6 +46,7 @@ _FIRST: tuple[Rule, ...] = (
         objections.agent_is_active,
         Words("The agent is active", "The agent is paused", "agent paused"),
         varies=False,
+        is_of_levels=True,
         examples=({"agent_is_active": False},),
     ),
     SERVICE_RULE,
@@ -158,38 +156,3 @@ def rules_in_force(more: MoreLimits) -> tuple[Rule, ...]:
 def rules_for_approved(more: MoreLimits) -> tuple[Rule, ...]:
     """Return the rules that a policy has for what a person has approved."""
     return tuple(rule for rule in rules_in_force(more) if not rule.holds)
-
-
-def ask_rules(facts: Facts, rules: Sequence[Rule] | None = None) -> Decision:
-    """Judge one payment, by all rules that its policy has unless `rules` are given.
-
-    What a rule holds is held only if no other rule refuses it. Total: every set of facts has a decision.
-    """
-    rules = rules_in_force(facts.more) if rules is None else rules
-    with localcontext(EXACT):
-        found = [(rule, objection) for rule in rules if (objection := rule.check(facts)) is not None]
-        if not found:
-            return Decision(is_approved=True, rule=rules[-1], explanation=Explanation("Every rule passed."))
-        refusing = [one for one in found if not one[0].holds]
-        rule, why = (refusing or found)[0]
-        figures = rule.figures(facts)
-    waits_for = _merge_waits([objection for _, objection in refusing])
-    return Decision(
-        is_approved=False,
-        rule=rule,
-        explanation=replace(why, figures=figures, waits_for=waits_for),
-        objections={one.name: objection for one, objection in found},
-        is_held=not refusing,
-    )
-
-
-def find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:
-    """Find the first rule that objects, as `ask_rules` does, and nothing else: for very many payments of the past."""
-    with localcontext(EXACT):
-        return next((rule for rule in rules if rule.check(facts) is not None), None)
-
-
-def _merge_waits(found: Sequence[Explanation]) -> tuple[Wait | WaitUntil, ...]:
-    """Wait for what all objections wait for; for nothing if there is one that time does not remove."""
-    waits = tuple(wait for objection in found for wait in objection.waits_for)
-    return waits if all(objection.waits_for for objection in found) else ()

@@ -1,4 +1,7 @@
-"""Shadows: limits that are tried on an agent. They decide nothing; the log tells what they would have decided."""
+"""Shadows: limits that are tried on an agent. They decide nothing; the log tells what they would have decided.
+
+A shadow names no parent: the agent stays where it is.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +12,7 @@ from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy import changes
 from policy.limit_texts import are_same
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision, ShadowRevision
 from policy.more_limits import write_more
 from policy.queries import find_revision_in_force
@@ -33,8 +36,11 @@ def begin_shadow(agent_id: str, *, change: Callable[[Limits], Limits], by: str, 
         if agent is None or present is None:
             raise OperationRefused(f"There is no agent {agent_id}.")
         limits = change(limits_of(present))
+        if limits.more.parent != present.more.parent:
+            raise OperationRefused("Limits are tried under the parent that the agent has.")
+        limits, in_force = under(None, limits), under(None, limits_of(present))
         check_limits(Asset(agent.asset), limits)
-        if are_same(limits, limits_of(present)):
+        if are_same(limits, in_force):
             raise OperationRefused("These limits are in force: there is nothing to try.")
         before = ShadowRevision.objects.select_for_update().filter(agent=agent).first()
         columns = {**columns_of(limits), "created_by": by, "created_at": utc_now()}
@@ -65,7 +71,8 @@ def end_adopted(*revisions: PolicyRevision, by: str, reason: str) -> None:
     for shadow in ShadowRevision.objects.select_for_update().filter(agent__in=of_agent).order_by("agent"):
         revision = of_agent[shadow.agent_id]
         # One with a limit that only a later release knows is not read.
-        if shadow.more_json == write_more(revision.more) and are_same(limits_of(shadow), limits_of(revision)):
+        adopted = under(None, limits_of(revision))
+        if shadow.more_json == write_more(adopted.more) and are_same(limits_of(shadow), adopted):
             _end(shadow, "shadow.adopted", by=by, reason=reason)
 
 

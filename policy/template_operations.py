@@ -2,11 +2,12 @@
 
 An agent follows the template that its revision in force names. So whoever sets its policy otherwise, whatever release
 does it, ends that; no agent is left half following. A change of a template makes one revision for each of them, all in
-one transaction. The template is locked first, then the agents in the order of their ids, as payments lock them.
+one transaction. The template is locked first, then the agents in the order in which payments lock them.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
@@ -16,9 +17,9 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy import changes
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision, PolicyTemplate
-from policy.operations import lock_agent
+from policy.parents import PATH, lock_agent
 from policy.revisions import check_limits, columns_of, limits_of, revise
 from policy.shadows import end_adopted
 
@@ -55,7 +56,7 @@ def check_new_template(name: str, asset: Asset, limits: Limits) -> None:
         )
     if PolicyTemplate.objects.filter(pk=name).exists():
         raise OperationRefused(f"There is a template {name} already.")
-    check_limits(asset, limits)
+    _check(asset, limits)
 
 
 def change_template(
@@ -83,7 +84,7 @@ def change_template(
         agents = _lock_followers(name, seen_followers)
         _save_version(template, limits, by)
         said: dict[str, Any] = {"by": by, "reason": reason, "is_by_one": is_by_one, "template": name}
-        revisions = [revise(agent, lambda _old: limits, **said) for agent in agents]
+        revisions = [revise(agent, lambda old: under(old.more.parent, limits), **said) for agent in agents]
         end_adopted(*revisions, by=by, reason=reason)
         changes.record_template(before, template, [agent.pk for agent in agents], by=by, reason=reason)
     return revisions
@@ -92,10 +93,16 @@ def change_template(
 def _changed(template: PolicyTemplate, change: Callable[[Limits], Limits]) -> Limits:
     present = limits_of(template)
     limits = change(present)
-    check_limits(Asset(template.asset), limits)
+    _check(Asset(template.asset), limits)
     if columns_of(limits) == columns_of(present):
         raise OperationRefused("Nothing is changed.")
     return limits
+
+
+def _check(asset: Asset, limits: Limits) -> None:
+    check_limits(asset, limits)
+    if limits.more.parent is not None:
+        raise OperationRefused("A template names no parent: each agent that follows it keeps its own.")
 
 
 def _save_version(template: PolicyTemplate, limits: Limits, by: str) -> None:
@@ -130,7 +137,8 @@ def follow_template(
             raise OperationRefused(f"The policy of {agent_id} was changed meanwhile. Look at it again.")
         check_may_follow(agent, template)
         limits = limits_of(template)
-        revision = revise(agent, lambda _old: limits, by=by, reason=reason, is_by_one=is_by_one, template=name)
+        said: dict[str, Any] = {"by": by, "reason": reason, "is_by_one": is_by_one, "template": name}
+        revision = revise(agent, lambda old: under(old.more.parent, limits), **said)
         end_adopted(revision, by=by, reason=reason)
     return revision
 
@@ -172,7 +180,8 @@ def _lock_followers(name: str, seen: Mapping[str, int] | None) -> list[Agent]:
         OperationRefused: they are not those that were seen, each with its revision.
     """
     asked = list(followers_of(name).values_list("agent_id", flat=True))
-    agents = list(Agent.objects.select_for_update(no_key=True).filter(pk__in=asked).order_by("pk"))
+    agents = list(Agent.objects.select_for_update(no_key=True).filter(pk__in=asked).order_by(PATH))
+    agents.sort(key=attrgetter("pk"))
     remaining = set(followers_of(name).filter(agent__in=asked).values_list("agent_id", flat=True))
     agents = [agent for agent in agents if agent.pk in remaining]
     if seen is not None and dict(seen) != {agent.pk: agent.policy_revision for agent in agents}:

@@ -12,6 +12,9 @@ from policy.facts import Facts
 from policy.more_limits import MoreLimits
 from policy.rule import Explanation, Record, Said, WaitUntil
 
+# Hours of agents one above the other that have no moment in common are tried so often.
+_MOST_OPENINGS = 200
+
 
 def within_dates(facts: Facts) -> Explanation | None:
     """Object to a payment before the allowance begins, or when it has ended."""
@@ -45,7 +48,20 @@ def payee_waited(facts: Facts) -> Explanation | None:
 
 
 def first_allowed(facts: Facts, at: datetime) -> datetime | None:
-    """Find the first moment from `at` on that the limits of time let pass; None: there is none."""
+    """Find the first moment from `at` on that the limits of time let pass, of those above too; None: there is none."""
+    judging = (facts, *(level.facts for level in facts.levels))
+    for _ in range(_MOST_OPENINGS):
+        asked = at
+        for one in judging:
+            if (opens_at := _first_allowed(one, at)) is None:
+                return None
+            at = opens_at
+        if at == asked:
+            return at
+    return None
+
+
+def _first_allowed(facts: Facts, at: datetime) -> datetime | None:
     more, opens_at = facts.more, _payee_opens_at(facts)
     at = max(moment for moment in (at, more.allowed_from, opens_at) if moment is not None)
     if more.allowed_hours is not None:

@@ -3,6 +3,7 @@
 from ledger.models.balances import BalanceMovement, MovementKind
 from ledger.models.clocks import ClockRepair
 from ledger.models.holds import Hold, HoldAnswer
+from ledger.models.levels import LevelPayment
 from ledger.models.log import LogEntry, Result
 from ledger.models.tallies import Tally, TallyMark
 
@@ -11,6 +12,7 @@ __all__ = (
     "ClockRepair",
     "Hold",
     "HoldAnswer",
+    "LevelPayment",
     "LogEntry",
     "MovementKind",
     "Result",

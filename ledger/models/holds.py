@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -25,6 +27,8 @@ class Hold(models.Model):
 
     id = models.CharField(primary_key=True, max_length=30, db_collation="C")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    # Those above the agent, as `Agent.ancestors`, while it waits: it counts in their windows, too.
+    ancestors = ArrayField(models.CharField(max_length=255, db_collation="C"), null=True)
     entry = models.OneToOneField(LogEntry, on_delete=models.PROTECT, related_name="hold", db_constraint=False)
     service = models.CharField(max_length=255)
     amount = AmountField()
@@ -60,6 +64,11 @@ class Hold(models.Model):
         indexes = (
             models.Index(name="hold_open", fields=("agent", "id"), condition=Q(ended_at=None)),
             models.Index(name="hold_by_agent", fields=("agent", "id")),
+            GinIndex(
+                name="hold_by_ancestor",
+                fields=("ancestors",),
+                condition=Q(ended_at=None, ancestors__isnull=False),
+            ),
         )
 
     def __str__(self) -> str:

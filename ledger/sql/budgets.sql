@@ -1,27 +1,33 @@
 -- The budgets of some agents, as `GET /v1/agents/:id/budget` and the console show them. What waits for a person's approval counts as
--- spent, and `held` is how much that is, and how many payments.
+-- spent, and `held` is how much that is, how many payments, and how much of it is the agent's own. All but the balance is with what those below the agent pay.
 --
 -- A function, because its plan is kept by the session, whoever is behind a pooler: to plan this takes five times as long as
 -- to run it.
-CREATE OR REPLACE FUNCTION ledger_budgets_3(p_agents text[]) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION ledger_budgets_4(p_agents text[]) RETURNS TABLE (
     agent_id text, status text, asset text, balance numeric, spent_today numeric, spent_this_week numeric,
-    daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int, more_json text, counted numeric[], held numeric[]
+    daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int, more_json text, counted numeric[], held numeric[],
+    ancestors text[], paid_this_week numeric
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT a.id::text, a.status::text, a.asset::text, greatest(a.balance - hold.amount, 0),
-           ledger_spent_since(a.id, a.spent_total, clock.now - interval '24 hours') + hold.amount,
-           ledger_spent_since(a.id, a.spent_total, clock.now - interval '7 days') + hold.amount,
+    SELECT a.id::text, a.status::text, a.asset::text, greatest(a.balance - hold.own, 0),
+           ledger_spent_since(a.id, a.spent_total, clock.now - interval '24 hours') + hold.amount + below.today,
+           paid.this_week + hold.amount + below.this_week,
            p.daily_limit, p.weekly_limit, p.max_per_payment, p.number,
-           p.more_json, CASE WHEN p.more_json <> '{}' THEN ledger_counted(a.id, a.spent_total, clock.now, p) END,
-           ARRAY[hold.amount, hold.payments]
+           p.more_json, CASE WHEN p.more_json <> '{}' THEN ledger_counted(a, clock.now, p) END,
+           ARRAY[hold.amount, hold.payments, hold.own], a.ancestors::text[], paid.this_week
       FROM policy_agent a
       JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision
            -- Never earlier than the agent's last entry: the ledger's clock does not step back.
      CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) AS now) clock
-     CROSS JOIN LATERAL (SELECT COALESCE(sum(h.amount), 0) AS amount, count(*) AS payments
-                           FROM ledger_hold h WHERE h.agent_id = a.id AND h.ended_at IS NULL) hold
+     CROSS JOIN LATERAL (SELECT ledger_spent_since(a.id, a.spent_total, clock.now - interval '7 days') AS this_week) paid
+     CROSS JOIN LATERAL (SELECT ledger_held(a, NULL, NULL) AS held) waiting
+     CROSS JOIN LATERAL (SELECT COALESCE(held[1], 0) AS amount, COALESCE(held[2], 0) AS payments, COALESCE(held[5], 0) AS own) hold
+     CROSS JOIN LATERAL (
+           SELECT CASE WHEN a.ancestors IS NULL THEN 0 ELSE (ledger_below_since(a.id, clock.now - interval '24 hours'))[1] END AS today,
+                  CASE WHEN a.ancestors IS NULL THEN 0 ELSE (ledger_below_since(a.id, clock.now - interval '7 days'))[1] END AS this_week
+           ) below
      WHERE a.id = ANY(p_agents);
 END $$;
 
@@ -31,5 +37,5 @@ CREATE OR REPLACE FUNCTION ledger_budgets(p_agents text[]) RETURNS TABLE (
     daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int
 ) LANGUAGE sql STABLE AS $$
     SELECT agent_id, status, asset, balance, spent_today, spent_this_week, daily_limit, weekly_limit, max_per_payment, policy_revision
-      FROM ledger_budgets_3(p_agents);
+      FROM ledger_budgets_4(p_agents);
 $$;

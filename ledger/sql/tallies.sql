@@ -143,44 +143,57 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- What the optional limits of a policy compare, whoever is paid: the spend of an hour and of 30 days, and where payments are counted all
--- that was ever spent, the payments of an hour and of a day, and the number of all until now, what was given back among them. Null where
--- nothing needs it, and where the tally has not come as far as the log.
-CREATE OR REPLACE FUNCTION ledger_counted(
-    p_agent text, p_total numeric, p_at timestamptz, p_policy policy_policyrevision
-) RETURNS numeric[] LANGUAGE plpgsql STABLE AS $$
+-- that was ever spent, the payments of an hour and of a day, each with what all below the agent have paid; and the number of the agent's
+-- own until now, what was given back among them. Null where nothing needs it, and where the tally has not come as far as the log.
+CREATE OR REPLACE FUNCTION ledger_counted(p_agent policy_agent, p_at timestamptz, p_policy policy_policyrevision) RETURNS numeric[]
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     more jsonb := p_policy.more_json::jsonb;
     tally ledger_tally%ROWTYPE;
+    counted numeric[];
 BEGIN
     IF p_policy.counts_payments THEN
-        SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent AND t.payee = '' AND t.spent = p_total;
+        SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent.id AND t.payee = '' AND t.spent = p_agent.spent_total;
     END IF;
-    RETURN ARRAY[
-        CASE WHEN more ? 'hourlyLimit' THEN ledger_spent_since(p_agent, p_total, p_at - interval '1 hour') END,
-        CASE WHEN more ? 'monthlyLimit' THEN ledger_spent_since(p_agent, p_total, p_at - interval '30 days') END,
+    counted := ARRAY[
+        CASE WHEN more ? 'hourlyLimit' THEN ledger_spent_since(p_agent.id, p_agent.spent_total, p_at - interval '1 hour') END,
+        CASE WHEN more ? 'monthlyLimit' THEN ledger_spent_since(p_agent.id, p_agent.spent_total, p_at - interval '30 days') END,
         tally.spent - tally.returned,
-        CASE WHEN more ? 'paymentsPerHour' THEN ledger_payments_since(p_agent, tally.payments, p_at - interval '1 hour') END,
-        CASE WHEN more ? 'paymentsPerDay' THEN ledger_payments_since(p_agent, tally.payments, p_at - interval '24 hours') END,
+        CASE WHEN more ? 'paymentsPerHour' THEN ledger_payments_since(p_agent.id, tally.payments, p_at - interval '1 hour') END,
+        CASE WHEN more ? 'paymentsPerDay' THEN ledger_payments_since(p_agent.id, tally.payments, p_at - interval '24 hours') END,
         tally.payments];
+    IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
+    IF more ? 'hourlyLimit' THEN counted[1] := counted[1] + (ledger_below_since(p_agent.id, p_at - interval '1 hour'))[1]; END IF;
+    IF more ? 'monthlyLimit' THEN counted[2] := counted[2] + (ledger_below_since(p_agent.id, p_at - interval '30 days'))[1]; END IF;
+    IF more ? 'totalLimit' THEN counted[3] := counted[3] + (ledger_below_since(p_agent.id, '-infinity'))[1]; END IF;
+    IF more ? 'paymentsPerHour' THEN counted[4] := counted[4] + (ledger_below_since(p_agent.id, p_at - interval '1 hour'))[2]; END IF;
+    IF more ? 'paymentsPerDay' THEN counted[5] := counted[5] + (ledger_below_since(p_agent.id, p_at - interval '24 hours'))[2]; END IF;
+    RETURN counted;
 END $$;
 
--- The same of one payee: what was paid to it in a day and in a week, all payments to it that were not given back, and all that was paid
--- to it until now. Null where payments are not counted.
+-- The same of one payee: what was paid to it in a day and in a week, all payments to it that were not given back, each with those of all
+-- below the agent, and all that the agent itself has paid to it until now. Null where payments are not counted.
 CREATE OR REPLACE FUNCTION ledger_payee_counted(
-    p_agent text, p_payee text, p_at timestamptz, p_policy policy_policyrevision
+    p_agent policy_agent, p_payee text, p_at timestamptz, p_policy policy_policyrevision
 ) RETURNS numeric[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
     more jsonb := p_policy.more_json::jsonb;
     tally ledger_tally%ROWTYPE;
     spent numeric;
+    counted numeric[];
 BEGIN
-    SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent AND t.payee = p_payee;
+    SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent.id AND t.payee = p_payee;
     spent := COALESCE(tally.spent, 0);
-    RETURN ARRAY[
+    counted := ARRAY[
         CASE WHEN more ?| ARRAY['payeeDailyLimit', 'payeeLimits']
-             THEN ledger_payee_spent_since(p_agent, p_payee, spent, p_at - interval '24 hours') END,
+             THEN ledger_payee_spent_since(p_agent.id, p_payee, spent, p_at - interval '24 hours') END,
         CASE WHEN more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits']
-             THEN ledger_payee_spent_since(p_agent, p_payee, spent, p_at - interval '7 days') END,
+             THEN ledger_payee_spent_since(p_agent.id, p_payee, spent, p_at - interval '7 days') END,
         COALESCE(tally.payments - tally.returned_payments, 0),
         spent];
+    IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
+    counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
+    counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
+    counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
+    RETURN counted;
 END $$;

@@ -48,9 +48,9 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- The first millisecond at which a window holds p_headroom at most of what is measured, if nothing more is paid: of what is spent, of the
--- number of payments, or of what is spent at a payee. p_total: all of that until now. By bisection: what a window holds only falls as
--- it advances.
-CREATE OR REPLACE FUNCTION ledger_fits_at_2(
+-- number of payments, or of what is spent at a payee, each with what all below the agent have paid. p_total: all that the agent itself
+-- has until now. By bisection: what a window holds only falls as it advances.
+CREATE OR REPLACE FUNCTION ledger_fits_at_3(
     p_agent text, p_measure text, p_payee text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
 ) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -58,6 +58,7 @@ DECLARE
     fits timestamptz;                           -- it holds nothing
     middle timestamptz;
     held numeric;
+    is_in_tree boolean := EXISTS (SELECT FROM policy_agent a WHERE a.id = p_agent AND a.ancestors IS NOT NULL);
 BEGIN
     SELECT greatest(p_now, max(r.head_at)) INTO fits FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
     WHILE fits - too_early > interval '1 millisecond' LOOP
@@ -65,6 +66,11 @@ BEGIN
         held := CASE p_measure WHEN 'spent' THEN ledger_spent_since(p_agent, p_total, middle)
                                WHEN 'payments' THEN ledger_payments_since(p_agent, p_total, middle)
                                WHEN 'payee_spent' THEN ledger_payee_spent_since(p_agent, p_payee, p_total, middle) END;
+        IF is_in_tree THEN
+            held := held + CASE p_measure WHEN 'spent' THEN (ledger_below_since(p_agent, middle))[1]
+                                          WHEN 'payments' THEN (ledger_below_since(p_agent, middle))[2]
+                                          WHEN 'payee_spent' THEN (ledger_payee_below_since(p_agent, p_payee, middle))[1] END;
+        END IF;
         IF held > p_headroom THEN
             too_early := middle;
         ELSE
@@ -78,5 +84,5 @@ END $$;
 CREATE OR REPLACE FUNCTION ledger_fits_at(
     p_agent text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-    SELECT ledger_fits_at_2(p_agent, 'spent', NULL, p_total, p_now, p_window, p_headroom)
+    SELECT ledger_fits_at_3(p_agent, 'spent', NULL, p_total, p_now, p_window, p_headroom)
 $$;

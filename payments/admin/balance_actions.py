@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from chains.catalogue import alias_of
 from foundation.console.figures import show_amount
 from foundation.kernel.money import EXACT, format_amount
-from ledger.queries import find_newest_by_hand
+from ledger.movements import find_newest_by_hand
 from payments.admin.balance_forms import AdjustmentForm, WithdrawalForm
 from payments.admin.money_words import balance_facts, signed
 from payments.funding.credits import find_surplus

@@ -17,9 +17,10 @@ from payments.deciding.entries import result_of, write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
 from payments.environment import payment_environment
+from policy.asking import figures_of, rules_of_all
 from policy.authentication import caller_of
 from policy.rule import Figures, Rule, write_figure
-from policy.rules import RULE_NAMES, SIGNER_RULE, rules_in_force
+from policy.rules import RULE_NAMES, SIGNER_RULE
 
 
 class EvaluationViewSet(ApiViewSet):
@@ -74,7 +75,7 @@ def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
     decision = evaluation.decision
     refusal = evaluation.refusal or {}
     with localcontext(EXACT):
-        rules = [_present_rule(rule, evaluation) for rule in (*rules_in_force(evaluation.facts.more), SIGNER_RULE)]
+        rules = [_present_rule(rule, evaluation) for rule in (*rules_of_all(evaluation.facts), SIGNER_RULE)]
     return {
         "result": result_of(decision).value,
         "rule": decision.rule.name,
@@ -89,7 +90,7 @@ def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _present_rule(rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
-    decision, figures = evaluation.decision, rule.figures(evaluation.facts)
+    decision, figures = evaluation.decision, figures_of(rule, evaluation.facts)
     if rule is SIGNER_RULE:
         is_asked = decision.is_approved or decision.rule is SIGNER_RULE
         passed = decision.is_approved if is_asked else None

@@ -20,12 +20,13 @@ from payments.deciding.requests import HeldPayment, PaymentRequest
 from payments.holding.states import HeldState
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
+from policy.asking import ask_rules
 from policy.facts import EXAMPLE_FACTS, Counted, Facts
 from policy.holding_rules import PERSON_RULE
 from policy.more_limits import NO_MORE, MoreLimits
 from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rule import Decision, Explanation, Wait
-from policy.rules import RULES, SIGNER_RULE, ask_rules
+from policy.rules import RULES, SIGNER_RULE
 
 _PAYMENT_ID = "pay_01krkwqp1kzyp86wfhrxwpz1t0"
 _TX = "0x5a604d1e47a95c4556e1e0ee5d4cdd4904b3632525349b061faa94c4e6d0acc0"

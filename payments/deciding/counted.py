@@ -43,25 +43,32 @@ class PayeeCountedRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeldRecord:
-    """What an agent has held for a person's approval, and of that what is for the payee of a request."""
+    """What an agent and all below it have held for a person's approval.
+
+    Of that, what is for the payee of a request, and `own`: the amount that is the agent's own.
+    """
 
     amount: Decimal
     payments: Decimal
     to_payee: Decimal
     payee_payments: Decimal
+    own: Decimal
 
-    def after(self, amount: Decimal, payments: int, to_payee: Decimal, payee_payments: int) -> "HeldRecord":
+    def after(
+        self, amount: Decimal, payments: int, to_payee: Decimal, payee_payments: int, own: Decimal
+    ) -> "HeldRecord":
         """Return the same after so much more was held."""
         return HeldRecord(
             self.amount + amount,
             self.payments + payments,
             self.to_payee + to_payee,
             self.payee_payments + payee_payments,
+            self.own + own,
         )
 
 
 _ZERO = Decimal(0)
-NOTHING_HELD = HeldRecord(_ZERO, _ZERO, _ZERO, _ZERO)
+NOTHING_HELD = HeldRecord(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
 
 
 def _add_to(figures: Iterable[Decimal | None], more: Decimal | int) -> list[Decimal | None]:

@@ -14,8 +14,10 @@ from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, request_digest, seal
 from payments.deciding.known import Known
 from payments.deciding.requests import Carrier, HeldPayment
 from payments.deciding.running import Decided, Judged
-from policy.facts import Facts
-from policy.rule import Decision, Figures, Wait, WaitUntil, write_figure
+from policy.asking import rules_of_levels
+from policy.facts import Facts, Level
+from policy.more_limits import MoreLimits
+from policy.rule import Decision, Explanation, Figures, Rule, Wait, WaitUntil, write_figure
 from policy.rules import SIGNER_RULE, rules_in_force
 from policy.signer import PolicySigner
 from policy.time_limits import first_allowed
@@ -29,12 +31,22 @@ def explain_approval(decision: Decision, facts: Facts, recipient: str, escrow_id
     `recipient` is CAIP-10, `escrow_id` what its chain knows the payment by.
     """
     message = decision.explanation.message
-    return {"message": message, "recipient": recipient, **_recorded(facts), "escrowId": escrow_id}
+    return {"message": message, "recipient": recipient, **_recorded(facts), **_of_levels(facts), "escrowId": escrow_id}
 
 
-def _recorded(facts: Facts) -> dict[str, str]:
+def _of_levels(facts: Facts) -> dict[str, list[dict[str, str]]]:
+    """Say what those above the agent, the parent first, record of a payment; nothing if there are none."""
+    judged = [{**_name_level(level), **_recorded(level.facts, rules_of_levels)} for level in facts.levels]
+    return {"levels": judged} if judged else {}
+
+
+def _name_level(level: Level) -> dict[str, str]:
+    return {"agentId": level.agent, "policyRevision": f"polrev_{level.policy_revision}"}
+
+
+def _recorded(facts: Facts, rules_of: Callable[[MoreLimits], Sequence[Rule]] = rules_in_force) -> dict[str, str]:
     recorded: dict[str, str] = {}
-    for rule in rules_in_force(facts.more):
+    for rule in rules_of(facts.more):
         if rule.record is not None:
             recorded |= rule.record.of(facts)
     return recorded
@@ -47,7 +59,12 @@ def explain_hold(decision: Decision, facts: Facts, recipient: str, expires_at: d
     """
     why = decision.explanation
     written = {"message": why.message, "recipient": recipient, **write_figures(why.figures), **_recorded(facts)}
-    return {**written, "approvalExpiresAt": format_instant(expires_at)}
+    return {**written, **_of_levels(facts), **_level_of(why), "approvalExpiresAt": format_instant(expires_at)}
+
+
+def _level_of(why: Explanation) -> dict[str, dict[str, str]]:
+    """Name the agent above the payer whose rule it is; nothing if it is the payer's own."""
+    return {} if why.level is None else {"level": _name_level(why.level)}
 
 
 def explain_answer(held: HeldPayment) -> dict[str, str]:
@@ -64,7 +81,7 @@ def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -
     `find_moment` finds the moment at which what a limit waits for has come to pass.
     """
     why = decision.explanation
-    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures)}
+    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures), **_level_of(why)}
     if decision.rule.refuses_with in (BudgetExceeded, OutsideAllowedTime):
         moments = [wait.at if isinstance(wait, WaitUntil) else find_moment(wait) for wait in why.waits_for]
         known = [moment for moment in moments if moment is not None]

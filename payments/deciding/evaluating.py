@@ -20,9 +20,10 @@ from payments.deciding.preparation import Fee, rehearse_payment
 from payments.deciding.reading import read_facts
 from payments.deciding.requests import Environment, PaymentRequest
 from payments.deciding.running import DecideAgain
+from policy.asking import ask_rules
 from policy.facts import Facts
 from policy.rule import Decision
-from policy.rules import SERVICE_RULE, ask_rules
+from policy.rules import SERVICE_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
 
 def _blind(facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
     """Leave out what only those learn of a payee who may pay it: its asset, its chain and the least that it is paid."""
-    known = replace(facts, payee=None, minimum=None)
+    levels = [replace(one, facts=replace(one.facts, payee=None, minimum=None)) for one in facts.levels]
+    known = replace(facts, payee=None, minimum=None, levels=tuple(levels))
     objections = {**ask_rules(known).objections, SERVICE_RULE.name: decision.objections[SERVICE_RULE.name]}
     return known, replace(decision, objections=objections)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -17,7 +18,7 @@ from payments.deciding.running import RunningBatch
 from payments.deciding.signing_conditions import if_fresh
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from policy.facts import NOTHING_COUNTED, Counted, Facts, PayeeFacts, make_facts
+from policy.facts import NOTHING_COUNTED, Counted, Facts, Level, PayeeFacts, make_facts
 from policy.more_limits import NO_MORE
 
 log = logging.getLogger(__name__)
@@ -37,18 +38,36 @@ def facts_of(
     What is held for a person's approval counts as paid, in the balance and in every window, but not as a payment to its
     payee: the next one to that payee may be the first, too.
     """
-    agent, payee, held = known.agent, known.payee, known.held or NOTHING_HELD
+    payee = known.payee
+    facts = _judged_by(
+        request,
+        known,
+        payee=None if payee is None else _payee_facts(request, known, payee, environment, batch),
+        minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
+    )
+    if not known.levels:
+        return facts
+    levels = [
+        Level(one.agent.id, one.agent.policy_revision, _judged_by(request, one, facts.payee, facts.minimum))
+        for one in known.levels
+    ]
+    return replace(facts, levels=tuple(levels))
+
+
+def _judged_by(request: PaymentRequest, known: Known, payee: PayeeFacts | None, minimum: Decimal | None) -> Facts:
+    """Give the facts by which the agent that pays judges a payment, or one above it."""
+    agent, held = known.agent, known.held or NOTHING_HELD
     return make_facts(
         amount=request.amount,
         asset=request.asset,
         agent_is_active=agent.status == "active",
         agent_asset=agent.asset,
-        balance=max(agent.balance - held.amount, _NOTHING),
+        balance=max(agent.balance - held.own, _NOTHING),
         limits=known.policy,
         spent_today=known.spent_today + held.amount,
         spent_this_week=known.spent_this_week + held.amount,
-        payee=None if payee is None else _payee_facts(request, known, payee, environment, batch),
-        minimum=None if payee is None else environment.minimums.get(payee.chain, {}).get(request.asset),
+        payee=payee,
+        minimum=minimum,
         counted=_count(known, held),
         at=known.decided_at,
     )

@@ -24,10 +24,11 @@ from payments.deciding.known import Known
 from payments.deciding.preparation import check_demand, payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest, Prepared
 from payments.deciding.running import Judged, NewHold, RunningBatch
+from policy.asking import ask_rules
 from policy.facts import Facts
 from policy.holding_rules import PERSON_RULE
 from policy.rule import Decision, Explanation, Measure, Wait
-from policy.rules import SIGNER_RULE, ask_rules, rules_for_approved
+from policy.rules import SIGNER_RULE, rules_for_approved
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -86,7 +87,7 @@ def _ask(request: PaymentRequest, known: Known, facts: Facts) -> Decision:
         return Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(request.held.refusal))
     if known.payee is not None and known.payee.recipient != request.held.recipient:
         return Decision(is_approved=False, rule=PERSON_RULE, explanation=Explanation(_MOVED))
-    return ask_rules(facts, rules_for_approved(facts.more))
+    return ask_rules(facts, rules_for_approved)
 
 
 def _explain_end(request: PaymentRequest, decision: Decision, facts: Facts, known: Known) -> dict[str, Any]:
@@ -112,25 +113,25 @@ def approve_or_refuse(decision: Decision, prepare: Callable[[], P]) -> tuple[Dec
 
 def find_moments(request: PaymentRequest, known: Known) -> FindMoment:
     """Give the search for the moment at which what a limit waits for has come to pass."""
-    total = {
-        Measure.SPENT: known.agent.spent_total,
-        Measure.PAYMENTS: known.counted and known.counted.payments,
-        Measure.PAYEE_SPENT: known.payee_counted and known.payee_counted.spent,
-    }
-
-    held = known.held or NOTHING_HELD
-    held_of = {
-        Measure.SPENT: held.amount,
-        Measure.PAYMENTS: held.payments,
-        Measure.PAYEE_SPENT: held.to_payee,
-    }
 
     def find(wait: Wait) -> datetime | None:
+        waiting = next((one for one in known.levels if one.agent.id == wait.level), known)
+        held = waiting.held or NOTHING_HELD
+        held_of = {
+            Measure.SPENT: held.amount,
+            Measure.PAYMENTS: held.payments,
+            Measure.PAYEE_SPENT: held.to_payee,
+        }
         if (room := wait.most_spent - held_of[wait.measure]) < 0:
             return None  # first a person has to answer
+        total = {
+            Measure.SPENT: waiting.agent.spent_total,
+            Measure.PAYMENTS: waiting.counted and waiting.counted.payments,
+            Measure.PAYEE_SPENT: waiting.payee_counted and waiting.payee_counted.spent,
+        }
         fits = replace(wait, most_spent=room)
         return find_fitting_moment(
-            request.agent_id, request.service, total[wait.measure] or Decimal(0), known.decided_at, fits
+            waiting.agent.id, request.service, total[wait.measure] or Decimal(0), known.decided_at, fits
         )
 
     return find
@@ -146,13 +147,13 @@ def _explain_refusal(
 def check_clocks(request: PaymentRequest, known: Known, asked_at: datetime, answered_at: datetime) -> None:
     """Raise `PolicySignerUnavailable` if the time is not certain: a decision would be logged with a wrong time."""
     is_trusted = clocks_agree(Reading(asked_at, known.clock_at, answered_at))
-    last_entry_at = known.agent.last_entry_at
-    ahead = timedelta(0) if last_entry_at is None else last_entry_at - known.clock_at
+    ahead = known.decided_at - known.clock_at
     if ahead > LARGEST_SKEW:
         log_once_a_minute(
             log,
             logging.ERROR,
-            "The last entry of %s is %s s in the future: its payments are refused until then; or run manage.py clocks",
+            "The last entry of %s, or of those that it shares a budget with, is %s s in the future: its payments are "
+            "refused until then; or run manage.py clocks",
             request.agent_id,
             ahead.total_seconds(),
             about=request.agent_id,

@@ -19,8 +19,9 @@ from policy.more_limits import MoreLimits, read_more
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """The agent. Amounts are in units of its asset."""
+    """The agent. Amounts are in units of its asset; `ancestors`: all agents above it, root first."""
 
+    id: str
     status: str
     asset: str
     balance: Decimal
@@ -29,6 +30,7 @@ class AgentRecord:
     last_entry_id: str
     last_entry_hash: str
     last_entry_at: datetime | None
+    ancestors: list[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ class Known:
     relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted` and
     `ledger_payee_counted` return it; None: there are none, or nothing counts payments. `held`: what waits for a
     person's approval apart from this payment; it is in none of the other figures. None: nothing. `key_hash` is the
-    idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us.
+    idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us. `levels`: the same of all
+    agents above it, the parent first, without payee, relayer and chain. What an agent has spent, and what it has held,
+    is with that of all below it; its balance is not.
     """
 
     decided_at: datetime
@@ -145,6 +149,7 @@ class Known:
     payee_state: PayeeStateRecord | None
     relayer: RelayerRecord | None
     chain: ChainRecord | None
+    levels: "tuple[Known, ...]" = ()
 
 
 # What the SQL function returns, in the order of `make_known`: values, and rows of tables with their records.

@@ -5,7 +5,7 @@ time than all the rest, under the agents' locks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -15,7 +15,7 @@ from typing import Any
 from django.db import OperationalError
 from psycopg.errors import LockNotAvailable
 
-from foundation.kernel.errors import AgentNotFound
+from foundation.kernel.errors import AgentNotFound, PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared, fetch_prepared_rows
 from ledger.models import LogEntry
 from ledger.receipts import request_digest
@@ -25,12 +25,12 @@ from payments.deciding.requests import PaymentRequest
 # What somebody else holds is waited for as long as this.
 LONGEST_WAIT_S = 5.0
 _FIRST = (
-    "place", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "(api_key).address_ranges",
+    "place", "level", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "(api_key).address_ranges",
     "is_busy", "earlier_entry_id",
 )  # fmt: skip
 _SELECTED = ", ".join([*_FIRST, *COLUMNS])
-_place = itemgetter(0)
-_LOCK_AND_READ = f"SELECT {_SELECTED} FROM payments_lock_and_read_10(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s, %s)"  # noqa: S608 - our own names
+_place_and_level = itemgetter(0, 1)
+_LOCK_AND_READ = f"SELECT {_SELECTED} FROM payments_lock_and_read_11(%s, %s, %s, %s, %s::bytea[], %s, %s, %s, %s, %s)"  # noqa: S608 - our own names
 _GAS_SINCE = "SELECT payments_gas_since(%s, %s, %s)"
 
 
@@ -78,7 +78,7 @@ def lock_and_read(
         if isinstance(error.__cause__, LockNotAvailable):
             raise HeldTooLong from error
         raise
-    return [_read_row(request, row) for request, (_, *row) in zip(requests, sorted(rows, key=_place), strict=True)]
+    return _read_rows(requests, rows)
 
 
 def read_facts(request: PaymentRequest, *, now: datetime | None) -> Known:
@@ -86,11 +86,13 @@ def read_facts(request: PaymentRequest, *, now: datetime | None) -> Known:
 
     Raises:
         AgentNotFound: there is no such agent.
+        PolicySignerUnavailable: it was moved to another parent meanwhile.
     """
-    ((_, *row),) = fetch_prepared_rows(_LOCK_AND_READ, [*_asked([request]), None, now, 0, False])
-    found = _read_row(request, row)
+    (found,) = _read_rows([request], fetch_prepared_rows(_LOCK_AND_READ, [*_asked([request]), None, now, 0, False]))
     if isinstance(found, Known):
         return found
+    if found is Undecided.BUSY:
+        raise PolicySignerUnavailable("The agent was moved meanwhile. Try again.")
     raise found if isinstance(found, Exception) else TypeError(f"{found} is no answer to an evaluation.")
 
 
@@ -105,7 +107,18 @@ def _asked(requests: Sequence[PaymentRequest]) -> list[list[Any]]:
     ]
 
 
-def _read_row(request: PaymentRequest, row: list[Any]) -> Found:
+def _read_rows(requests: Sequence[PaymentRequest], rows: Sequence[Sequence[Any]]) -> list[Found]:
+    """Read what is found for each request; rows of the same place behind the first are of the agents above."""
+    found: list[Found] = []
+    for place, level, *row in sorted(rows, key=_place_and_level):
+        if level == 0:
+            found.append(_read_row(requests[place - 1], row))
+        elif isinstance(known := found[-1], Known):
+            found[-1] = replace(known, levels=(*known.levels, make_known(row[len(_FIRST) - 2 :])))
+    return found
+
+
+def _read_row(request: PaymentRequest, row: Sequence[Any]) -> Found:
     key_id, scopes, agent_id, ranges, is_busy, earlier_entry_id, *columns = row
     caller = request.caller
     if caller is not None and (key_id, frozenset(scopes or ()), agent_id, tuple(ranges or ())) != caller.key:

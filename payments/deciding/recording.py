@@ -12,23 +12,26 @@ from psycopg.errors import UniqueViolation
 from chains.port import SignedAuthorization
 from foundation.kernel.errors import PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared
-from ledger.models import Hold, LogEntry
+from ledger.models import LogEntry
 from payments.deciding.approval_events import write_approval_events
+from payments.deciding.hold_rows import record_holds
 from payments.deciding.payment_events import payment_event
 from payments.deciding.requests import Carrier, Prepared
-from payments.deciding.running import Decided, NewHold
+from payments.deciding.running import Decided
 from payments.deciding.signed_settlements import leg_rows, settlement_row
 from payments.lifecycle import PaymentStatus
 
 _ONE_PER_NONCE = "settlement_one_live_per_nonce"
 _RECORD = "SELECT payments_record_batch(%s::json, %s::json, %s::json, %s::json, %s::json, %s::json, %s::json)"
+_COUNT_ABOVE = "SELECT ledger_count_above(%s::json)"
 _ENTRY_COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 
 
 def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
     """Write the entries of a batch, for each approval the payment, its movement and its event, and their transactions.
 
-    What is held for a person's approval, and what was, takes more round trips: the agent's owner is told as well.
+    What agents above the payers count takes one more round trip. What is held for a person's approval, and what was,
+    takes more: the agent's owner is told as well.
 
     Raises:
         PolicySignerUnavailable: a nonce is taken. The database transaction is broken, so nothing is logged.
@@ -53,32 +56,26 @@ def record(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
             # The relayer's next nonce was set back: the watcher repairs that.
             raise PolicySignerUnavailable from error
         raise
-    _record_holds(decided)
+    _count_above(approved)
+    record_holds(decided)
     write_approval_events(decided)
 
 
-def _record_holds(decided: Sequence[Decided]) -> None:
-    """Write what a batch holds, and end what was held and is decided now."""
-    if new := [_hold_of(one, one.judged.hold) for one in decided if one.judged.hold is not None]:
-        Hold.objects.bulk_create(new)
-    for one in decided:
-        if (held := one.judged.request.held) is not None:
-            Hold.objects.filter(pk=held.payment_id).update(ended_at=one.entry.created_at, final_entry=one.entry.id)
-
-
-def _hold_of(decided: Decided, hold: NewHold) -> Hold:
-    request, entry = decided.judged.request, decided.entry
-    return Hold(
-        id=hold.payment_id,
-        agent_id=entry.agent_id,
-        entry_id=entry.id,
-        service=entry.service,
-        amount=request.amount,
-        api_key=request.asked_with,
-        demand_json=None if request.demand is None else json.dumps(request.demand.requirements),
-        created_at=entry.created_at,
-        expires_at=hold.expires_at,
-    )
+def _count_above(approved: Sequence[tuple[Decided, Prepared]]) -> None:
+    """Count what is approved at the agents above its payers."""
+    rows = [
+        {
+            "level_id": level.agent.id,
+            "payment_id": prepared.payment_id,
+            "payee": one.entry.service,
+            "at": one.entry.created_at,
+            "amount": one.judged.paid,
+        }
+        for one, prepared in approved
+        for level in one.judged.known.levels
+    ]
+    if rows:
+        fetch_prepared(_COUNT_ABOVE, [_JSON.encode(rows)])
 
 
 def _entry_row(entry: LogEntry) -> dict[str, Any]:

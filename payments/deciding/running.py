@@ -80,6 +80,7 @@ class RunningBatch:
         self.left_out: set[str] = set()
         self._unsigned = unsigned or {}
         self._of_agent: dict[str, list[Judged]] = {}
+        self._counted_at: dict[str, list[Judged]] = {}
         self._taken: Counter[str] = Counter()
 
     @property
@@ -91,6 +92,8 @@ class RunningBatch:
         """Let the requests that follow see a decision."""
         self.judged.append(judged)
         self._of_agent.setdefault(judged.request.agent_id, []).append(judged)
+        for counting in (judged.known, *judged.known.levels):
+            self._counted_at.setdefault(counting.agent.id, []).append(judged)
         if judged.prepared is not None and judged.prepared.authorization is None:
             self._taken[judged.prepared.payee.chain] += 1
 
@@ -134,7 +137,8 @@ class RunningBatch:
         """Return the facts of a request as they are after what was decided; the agent's last entry stays the earlier.
 
         Raises:
-            DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time.
+            DecideAgain: the agent's clock was repaired, so that its entries are not in the order of time; or those
+                below it have paid, which is in none of its own totals.
         """
         if (
             (payee := known.payee) is not None
@@ -142,9 +146,16 @@ class RunningBatch:
             and known.relayer_room is not None
         ):
             known = replace(known, relayer_room=known.relayer_room - taken)
-        if not (before := self._of_agent.get(request.agent_id)):
+        levels = tuple(self._advance(request, level) for level in known.levels)
+        return self._advance(request, known if levels == () else replace(known, levels=levels))
+
+    def _advance(self, request: PaymentRequest, known: Known) -> Known:
+        """Count what was decided since at the agent that pays, or at one above it."""
+        if not (before := self._counted_at.get(known.agent.id)):
             return known
-        if known.clock_repairs is not None:
+        is_payer = known.agent.id == request.agent_id
+        is_below = any(one.request.agent_id != known.agent.id for one in before)
+        if known.clock_repairs is not None or (is_payer and is_below):
             raise DecideAgain
         paid = sum((one.paid for one in before), Decimal(0))
         agent = replace(known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid)
@@ -156,15 +167,17 @@ class RunningBatch:
 
 
 def _hold_on(request: PaymentRequest, known: Known, held: Sequence[PaymentRequest]) -> Known:
-    """Count what is held of the agent for a later request."""
+    """Count what is held of the agent, or of those below it, for a later request."""
     to_payee = [one.amount for one in held if one.service == request.service]
     amount = sum((one.amount for one in held), Decimal(0))
-    more = (known.held or NOTHING_HELD).after(amount, len(held), sum(to_payee, Decimal(0)), len(to_payee))
+    own = sum((one.amount for one in held if one.agent_id == known.agent.id), Decimal(0))
+    before = known.held or NOTHING_HELD
+    more = before.after(amount, len(held), sum(to_payee, Decimal(0)), len(to_payee), own)
     return replace(known, held=more)
 
 
 def _count_on(request: PaymentRequest, known: Known, paid: Sequence[Judged]) -> Known:
-    """Count payments of the agent for the optional limits of a later request."""
+    """Count payments of the agent, and of those below it, for the optional limits of a later request."""
     same_payee = [one for one in paid if one.request.service == request.service]
     of_agent, of_payee = (sum((one.paid for one in those), Decimal(0)) for those in (paid, same_payee))
     return replace(

@@ -17,7 +17,7 @@ from ledger.operations import move_balance
 from payments.funding.expected_holdings import find_deposits
 from payments.models import Deposit, DepositState, Withdrawal
 from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from staff.audit import record
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from ledger import operations
 from payments.funding.credits import check_chain
 from payments.models import Withdrawal
 from payments.queries import find_newest_reconciliations
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from staff.audit import record
 
 

@@ -6,7 +6,7 @@ hold: it counts as held until then, and as paid from then on. Rows are the queue
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,7 +26,7 @@ from payments.deciding.operations import decide_together
 from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong
 from payments.deciding.requests import Demand, Environment, HeldPayment, PaymentRequest
 from policy.models import Agent, AgentStatus, ApiKey
-from policy.operations import lock_agent
+from policy.parents import lock_with_ancestors
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,16 @@ def _now(environment: Environment) -> datetime:
 def _find_ended(now: datetime) -> list[str]:
     revoked = ApiKey.objects.filter(revoked_at__isnull=False).values("pk")
     is_over = ~Q(answer="") | Q(expires_at__lte=now) | ~Q(agent__status=AgentStatus.ACTIVE) | Q(api_key__in=revoked)
-    found = Hold.objects.filter(is_over, ended_at=None).order_by("id")
-    return list(found.values_list("pk", flat=True))
+    waiting = Hold.objects.filter(ended_at=None)
+    above = {one for path in waiting.exclude(ancestors=None).values_list("ancestors", flat=True) for one in path or ()}
+    if paused := _paused_of(above):
+        is_over |= Q(ancestors__overlap=paused)
+    return list(waiting.filter(is_over).order_by("id").values_list("pk", flat=True))
+
+
+def _paused_of(agents: Iterable[str]) -> list[str]:
+    asked = Agent.objects.filter(pk__in=list(agents)).exclude(status=AgentStatus.ACTIVE)
+    return list(asked.values_list("pk", flat=True))
 
 
 def _finish_safely(payment_id: str, environment: Environment) -> bool:
@@ -107,7 +115,7 @@ def _lock_agent(agent_id: str) -> Agent:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{round(LONGEST_WAIT_S)}s"])
     try:
-        return lock_agent(agent_id)
+        return lock_with_ancestors(agent_id)
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise HeldTooLong from error
@@ -122,6 +130,8 @@ def _find_refusals(hold: Hold, agent: Agent, now: datetime) -> Iterator[str]:
         yield f"A person has declined this payment: {hold.answer_reason}"
     elif not hold.answer and agent.status != AgentStatus.ACTIVE:
         yield "The agent was paused while this payment waited for approval."
+    elif not hold.answer and (paused := _paused_of(agent.ancestors or ())):
+        yield f"{paused[0]}, above the agent, was paused while this payment waited for approval."
     elif not hold.answer and hold.is_expired(now):
         hours = round((hold.expires_at - hold.created_at) / _HOUR)
         yield f"Nobody has approved this payment within {hours} {'hour' if hours == 1 else 'hours'}."

@@ -4,20 +4,16 @@ Locks are taken in the order cursor, agents by id, transactions, payments, signi
 waits, of these, for signing only. Source: docs/architecture.md.
 """
 
-from collections.abc import Iterable, Mapping
-
 from django.db import transaction
 from django.db.models import Value
 from django.db.models.functions import Least
 
 from chains.port import EscrowSearch
-from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import UNREADABLE, record_deposits
 from payments.models import DepositCursor
 from payments.reconciling.outflows import find_agents_of_voids, record_outflows_and_voids
-from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agents
 
 
 def commit_range(chain: str, escrow: str, searched: int, last: int, found: EscrowSearch) -> int | None:
@@ -47,18 +43,7 @@ def settle_dispute(chain: str, escrow: str, before: int, last: int, found: Escro
 def record_events(chain: str, escrow: str, found: EscrowSearch) -> int:
     """Record what was found; returns how many deposits are new. The caller has locked the cursor."""
     named = {one.named_agent for one in found.deposits if UNREADABLE not in one.named_agent}
-    agents = _lock_agents(named | find_agents_of_voids(chain, found))
+    agents = lock_agents(named | find_agents_of_voids(chain, found))
     new = record_deposits(chain, found.deposits, agents, escrow=escrow)
     record_outflows_and_voids(chain, found)
     return new
-
-
-def _lock_agents(ids: Iterable[str]) -> Mapping[str, Agent]:
-    """Lock those of the agents that exist, in the order of their ids."""
-    agents = {}
-    for agent_id in sorted(ids):
-        try:
-            agents[agent_id] = lock_agent(agent_id)
-        except OperationRefused:
-            continue
-    return agents

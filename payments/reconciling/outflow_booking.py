@@ -18,7 +18,7 @@ from ledger.models import BalanceMovement
 from payments.lifecycle import PaymentStatus
 from payments.models import Outflow, Payment
 from payments.settling import transitions
-from policy.operations import lock_agent
+from policy.parents import lock_agent, lock_agents
 from staff.audit import record
 
 log = logging.getLogger(__name__)
@@ -47,8 +47,7 @@ def book_outflow(
         raise OperationRefused(f"There is no outflow {outflow_id}.")
     with transaction.atomic():
         given_back = _find_void_payment(known)
-        for one in sorted({agent_id or "", given_back.agent_id if given_back else ""} - {""}):
-            lock_agent(one)
+        lock_agents({agent_id or "", given_back.agent_id if given_back else ""})
         outflow = Outflow.objects.select_for_update(no_key=True).get(pk=outflow_id)
         if outflow.booked_at is not None:
             raise OperationRefused(f"The outflow {outflow} was booked already: {outflow.note}")

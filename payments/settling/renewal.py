@@ -35,7 +35,7 @@ from payments.settling.state_rows import leave_out_legs, lock_states
 from payments.settling.transaction_rows import TransactionRow, order_of, read_rows
 from payments.settling.transitions import change_states, fail
 from policy.models import SignerSwitch
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from policy.signer import local_signer
 
 log = logging.getLogger(__name__)

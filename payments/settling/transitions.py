@@ -29,7 +29,7 @@ from payments.settling.state_rows import (
     settle_approved,
     write_states,
 )
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from services.models import WebhookEvent
 
 log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ from payments.settling.unpaid_payments import (
     lock_unpaid,
     read_unpaid,
 )
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from policy.signer import local_signer
 
 log = logging.getLogger(__name__)

@@ -2,6 +2,8 @@
 
 from decimal import Decimal
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -31,10 +33,17 @@ class Agent(models.Model):
     last_entry_hash = models.CharField(max_length=64, blank=True)
     last_entry_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
+    # Worked out from the policies, which name the parents: see `policy.parents`.
+    ancestors = ArrayField(
+        models.CharField(max_length=255, db_collation="C"),
+        null=True,
+        help_text="All agents above it, root first; null: it was never part of a tree.",
+    )
     archived_at = models.DateTimeField(null=True, help_text="Null: it is not archived.")
 
     class Meta:
         ordering = ("id",)
+        indexes = (GinIndex(name="agent_by_ancestor", fields=("ancestors",), condition=Q(ancestors__isnull=False)),)
         constraints = (
             models.CheckConstraint(name="agent_status_known", condition=Q(status__in=AgentStatus.values)),
             models.CheckConstraint(name="agent_asset_known", condition=Q(asset__in=list(Asset))),

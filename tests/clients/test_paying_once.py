@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from ledger.models import LogEntry
 from payments.models import ChainState, Payment
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from tests.clients.cutting import CuttingProxy, at_the_head, in_the_middle
 from tests.support.factories import new_name
 from tests.support.invariants import check_agent

@@ -17,7 +17,8 @@ from ledger.queries import find_budget, find_budgets
 from policy.hours import parse_hours
 from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import lock_agent, pause_agent, resume_agent, set_policy
+from policy.operations import pause_agent, resume_agent, set_policy
+from policy.parents import lock_agent
 from policy.payee_limits import PayeeException
 from tests.support.answers import error_of
 from tests.support.factories import decide, make_agent, make_agent_of_old
@@ -273,7 +274,7 @@ def test_large_payments_are_counted_without_rounding(service):
     ("name", "file"),
     [
         ("ledger_budgets", "ledger/sql/budgets.sql"),
-        ("ledger_budgets_3", "ledger/sql/budgets.sql"),
+        ("ledger_budgets_4", "ledger/sql/budgets.sql"),
         ("payments_states_2", "payments/sql/payment_states.sql"),
     ],
 )

@@ -12,8 +12,8 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import AmountError, parse_signed_amount
 from ledger.models import BalanceMovement
+from ledger.movements import find_newest_by_hand
 from ledger.operations import adjust_balance, fund_agent, withdraw_funds
-from ledger.queries import find_newest_by_hand
 from policy.models import Agent
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.invariants import check_agent

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from policy.asking import ask_rules
 from policy.facts import EXAMPLE_FACTS, Counted, PayeeFacts
 from policy.hours import parse_hours
 from policy.limit_kinds import (
@@ -20,6 +21,7 @@ from policy.limit_kinds import (
     HOURS,
     HOURS_TO_ACT,
     HOURS_WAITED,
+    PARENT,
     PAYEES,
     SINCE,
     TAGS,
@@ -29,7 +31,6 @@ from policy.limit_kinds import (
 from policy.limits import Limits, lets_more_pass
 from policy.more_limits import NO_MORE, PART_OF_FIELD, PARTS, MoreLimits, given, read_more, write_more
 from policy.payee_limits import PayeeLimits, lets_payees_more, parse_payee_limits
-from policy.rules import ask_rules
 from tests.support.limit_ladders import LADDERS, RUNGS, limited
 
 BEGIN = datetime(2026, 5, 11, tzinfo=UTC)  # a Monday
@@ -59,6 +60,7 @@ VALUES = {
     UNTIL: moments,
     PAYEES: payee_limits,
     TAGS: some_tags.filter(bool),
+    PARENT: st.sampled_from(["team", "Team:1"]),
 }
 any_limits = st.builds(MoreLimits, **{part.field: st.none() | VALUES[part.kind] for part in PARTS})
 
@@ -89,7 +91,7 @@ def test_a_limit_that_only_a_later_release_knows_is_an_error_and_not_left_out(te
 
 
 def test_every_optional_limit_is_a_part_with_names_of_its_own():
-    assert [part.field for part in PARTS] == [one.name for one in fields(MoreLimits)] == list(LADDERS)
+    assert [part.field for part in PARTS] == [one.name for one in fields(MoreLimits)] == [*LADDERS, "parent"]
     for names in ("field", "name", "option", "label", "help"):
         assert len({getattr(part, names) for part in PARTS}) == len(PARTS)
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from chains.port import Obstacle
 from foundation.kernel.assets import Asset
 from ledger.models import LogEntry
+from policy.asking import ask_rules
 from policy.facts import EXAMPLE_FACTS, Facts, PayeeFacts
 from policy.holding_rules import PERSON_RULE
 from policy.hours import parse_hours
 from policy.more_limits import PARTS, MoreLimits
-from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, ask_rules, find_rule, rules_for_approved
+from policy.rules import RULE_NAMES, RULES, SERVICE_RULE, SIGNER_RULE, find_rule, rules_for_approved
 
 NOW = datetime(2026, 5, 14, 18, 42, 11, 123000, UTC)
 PASSING = Facts(
@@ -135,7 +136,7 @@ def test_what_fails_every_rule_that_holds_is_refused_by_the_one_that_refuses(rul
 @pytest.mark.parametrize("rule", FAULTS)
 def test_what_a_person_has_approved_is_asked_all_rules_but_those_that_hold(rule):
     facts = passing_but(rule, *HOLDING)
-    decision = ask_rules(facts, rules_for_approved(facts.more))
+    decision = ask_rules(facts, rules_for_approved)
 
     assert (decision.is_approved, decision.is_held) == (rule in HOLDING, False)
     assert decision.rule.name == ("under_max_payment" if rule in HOLDING else rule)

@@ -13,7 +13,8 @@ from policy import template_operations
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision, PolicyTemplate
 from policy.more_limits import MoreLimits
-from policy.operations import lock_agent, set_policy
+from policy.operations import set_policy
+from policy.parents import lock_agent
 from policy.proposals import KIND
 from policy.revisions import limits_of, revise
 from policy.shadows import begin_shadow, find_shadow

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
-from ledger.queries import find_newest_by_hand
+from ledger.movements import find_newest_by_hand
 from payments.proposals import ADJUST
 from policy.limits import Limits
 from policy.models import Agent

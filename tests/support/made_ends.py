@@ -7,7 +7,7 @@ from payments.models import Payment, Settlement
 from payments.settling.state_changes import StateChange
 from payments.settling.transaction_rows import read_rows
 from payments.settling.transitions import change_states, fail
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 
 
 def fail_unsent(payment_id: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ledger.models import BalanceMovement, LogEntry, MovementKind
 from ledger.operations import move_balance
 from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 
 
 def book(agent: Agent, at: datetime, **movement: Any) -> None:

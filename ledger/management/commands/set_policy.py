@@ -73,4 +73,4 @@ def _changes(agent: Agent, options: Mapping[str, Any]) -> dict[str, Any]:
     shadow = find_shadow(agent.id)
     if changes or shadow is None:
         raise CommandError("With --from-shadow, name no limit." if changes else f"{agent.id} has no shadow.")
-    return write_limits(limits_of(shadow))
+    return {name: text for name, text in write_limits(limits_of(shadow)).items() if name != "parent"}

@@ -28,7 +28,7 @@ def budget_of(agent: Agent) -> Budget:
 
 
 def _with_held(budget: Budget) -> SafeString | str:
-    balance, (held, _) = show_amount(budget.balance), budget.held
+    balance, (*_, held) = show_amount(budget.balance), budget.held
     more = format_html('{}<br><span class="muted">{} more wait</span>', balance, show_amount(held))
     return more if held else balance
 

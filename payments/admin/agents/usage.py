@@ -102,7 +102,7 @@ def usage_bar(used: Decimal | int, limit: Decimal | int, name: str) -> SafeStrin
 
 def runway(budget: Budget) -> str:
     """Say how long the balance lasts at the rate of the last seven days."""
-    days = days_left(budget.balance, budget.spent_this_week - budget.held[0])
+    days = days_left(budget.balance, budget.paid_this_week)
     if days is None:
         return "no spend lately"
     if days < 1:
@@ -115,5 +115,5 @@ def runway(budget: Budget) -> str:
 
 def held_words(budget: Budget) -> str:
     """Say how much of an agent's money waits for a person's approval, which is not in its balance; "": nothing."""
-    amount, _ = budget.held
+    *_, amount = budget.held
     return f"{show_amount(amount)} {budget.asset} more wait for approval" if amount else ""

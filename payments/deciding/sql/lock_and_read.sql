@@ -17,20 +17,20 @@ BEGIN
     RETURN since;
 END $$;
 
--- The first half of a batch of payments: lock the agents, then read all facts that the decisions depend on.
+-- The first half of a batch of payments: lock the agents and all above them, then read all facts that the decisions depend on.
 --
 -- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
 -- statement that locks and sums would sum the rows from before its wait.
 --
--- Returns a row for each request, in no certain order; `place` counts the requests from 1. `api_key` is the key with a digest
+-- Returns a row for each request, in no certain order; `place` counts the requests from 1. `level` is 0 in it. Of a request whose agent
+-- is below others there is a row for each of these, too, with what it has to compare: 1 is the parent, 2 that one's. `api_key` is the key with a digest
 -- of `p_callers`, if it is in force. An unknown agent has no row of the agent, and a known idempotency key only its
 -- `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is waited for `p_wait_ms` at most. If
 -- that is null, the requests that need it come back as `is_busy`, without any facts; so do those on a chain of which somebody
 -- else holds all relayers.
 --
 -- `p_held` has for each request the id of the payment if that was held until now, for a person's approval; null otherwise. It is decided anew
--- then, whatever its key says. `held` is what the agent has held apart from that: the amount and the number of payments, and of those
--- to the same payee. Null: nothing.
+-- then, whatever its key says. `held` is what waits for an approval apart from that, as `ledger_held` returns it.
 --
 -- Without `p_locks` it reads the same facts, locks nothing and waits for nobody: for an evaluation, after which nothing is
 -- recorded.
@@ -39,10 +39,10 @@ END $$;
 -- there alone. When the columns of the function change, increase the number in its name, and keep the old function: until
 -- a deployment has replaced the last process of the earlier version, that process calls it.
 
-CREATE OR REPLACE FUNCTION payments_lock_and_read_10(
+CREATE OR REPLACE FUNCTION payments_lock_and_read_11(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
     p_callers bytea[], p_held text[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
-    OUT place int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
+    OUT place int, OUT level int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric, OUT counted numeric[], OUT payee_counted numeric[],
     OUT held numeric[],
@@ -58,28 +58,33 @@ SET enable_seqscan = off  -- a plan made while the log was nearly empty must not
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_locked text[];         -- agents
+    v_wanted text[];         -- agents, with all above them
+    v_locked text[];
     v_shared text[];         -- services
     v_is_signer_shared boolean := true;
     v_clock_at timestamptz;
 BEGIN
-    -- In one order, so that two batches that wait do not wait for each other. Payments share the locks of the signer and of the
+    -- In one order, so that two batches that wait do not wait for each other: the agents by their paths, a parent before its children, as
+    -- policy/parents.py locks them. Payments share the locks of the signer and of the
     -- service; an operation that takes either out of service holds its lock alone. Once it has returned, no payment that read
     -- the old state is still in flight. See foundation/database.py.
+    v_wanted := ARRAY(SELECT DISTINCT w.id FROM policy_agent a, unnest(a.ancestors || a.id) AS w(id) WHERE a.id = ANY (p_agents));
     IF NOT p_locks THEN
-        v_locked := p_agents;
+        v_locked := v_wanted;
         v_shared := p_services;
     ELSIF p_wait_ms IS NOT NULL THEN
         PERFORM set_config('lock_timeout', p_wait_ms::text, true);  -- until the function returns
         v_locked := ARRAY(
-            SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE);
+            SELECT a.id FROM policy_agent a WHERE a.id = ANY (v_wanted)
+             ORDER BY COALESCE(a.ancestors, '{}') || a.id FOR NO KEY UPDATE);
         PERFORM pg_advisory_xact_lock_shared(1, hashtext(''));
         PERFORM pg_advisory_xact_lock_shared(2, hashtext(s)) FROM unnest(p_services) AS s;
         v_shared := p_services;
         PERFORM set_config('lock_timeout', '5s', true);
     ELSE
         v_locked := ARRAY(
-            SELECT a.id FROM policy_agent a WHERE a.id = ANY (p_agents) ORDER BY a.id FOR NO KEY UPDATE SKIP LOCKED);
+            SELECT a.id FROM policy_agent a WHERE a.id = ANY (v_wanted)
+             ORDER BY COALESCE(a.ancestors, '{}') || a.id FOR NO KEY UPDATE SKIP LOCKED);
         v_is_signer_shared := pg_try_advisory_xact_lock_shared(1, hashtext(''));
         v_shared := ARRAY(SELECT s FROM unnest(p_services) AS s WHERE pg_try_advisory_xact_lock_shared(2, hashtext(s)));
     END IF;
@@ -91,31 +96,44 @@ BEGIN
     -- Each row is looked up by itself, by its key: LIMIT keeps the planner from joining tables as a whole, which would be
     -- cheaper for the nearly empty tables that a plan may have been made for.
     RETURN QUERY
-    WITH agents AS MATERIALIZED (
-        SELECT agent, d.decided_at, policy,
-               CASE WHEN (policy).more_json <> '{}' THEN ledger_counted(l.id, (agent).spent_total, d.decided_at, policy)
-               END AS counted, (
-                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = l.id
+    WITH found AS MATERIALIZED (
+        SELECT l.id, (SELECT a FROM policy_agent a WHERE a.id = l.id) AS agent FROM unnest(v_locked) AS l(id)
+    ), dated AS (
+        -- One moment for all of a tree, so that what is paid in it is counted in the order of time.
+        SELECT f.*, greatest(v_clock_at, max(greatest((f.agent).last_entry_at, CASE WHEN (f.agent).ancestors IS NOT NULL THEN (
+                   SELECT p.at FROM ledger_levelpayment p WHERE p.level_id = f.id ORDER BY p.at DESC, p.number DESC LIMIT 1) END))
+               OVER (PARTITION BY COALESCE((f.agent).ancestors[1], f.id))) AS decided_at
+          FROM found f
+    ), agents AS MATERIALIZED (
+        SELECT d.id, agent, d.decided_at, policy,
+               COALESCE((agent).ancestors::text[] <@ v_locked, true) AS is_whole,
+               CASE WHEN (policy).more_json <> '{}' THEN ledger_counted(agent, d.decided_at, policy) END AS counted, (
+                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = d.id
                ) AS clock_repairs,
-               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '24 hours') AS spent_today,
-               ledger_spent_since(l.id, (agent).spent_total, d.decided_at - interval '7 days') AS spent_this_week,
-               payments_refusing_since(l.id, d.decided_at, p_most_refusals, cardinality(p_agents)) AS refusing_since
-          FROM unnest(v_locked) AS l(id),
-               LATERAL (SELECT a AS agent FROM policy_agent a WHERE a.id = l.id LIMIT 1) found,
-               LATERAL (SELECT greatest(v_clock_at, (agent).last_entry_at) AS decided_at) d,
+               ledger_spent_since(d.id, (agent).spent_total, d.decided_at - interval '24 hours')
+               + CASE WHEN (agent).ancestors IS NULL THEN 0
+                      ELSE (ledger_below_since(d.id, d.decided_at - interval '24 hours'))[1] END AS spent_today,
+               ledger_spent_since(d.id, (agent).spent_total, d.decided_at - interval '7 days')
+               + CASE WHEN (agent).ancestors IS NULL THEN 0
+                      ELSE (ledger_below_since(d.id, d.decided_at - interval '7 days'))[1] END AS spent_this_week,
+               CASE WHEN d.id = ANY (p_agents)
+                    THEN payments_refusing_since(d.id, d.decided_at, p_most_refusals, cardinality(p_agents)) END AS refusing_since
+          FROM dated d,
                LATERAL (SELECT p AS policy FROM policy_policyrevision p
-                         WHERE p.agent_id = l.id AND p.number = (agent).policy_revision LIMIT 1) ruled
+                         WHERE p.agent_id = d.id AND p.number = (d.agent).policy_revision LIMIT 1) ruled
     ), asked AS MATERIALIZED (
-        SELECT q.*, g.*, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
+        SELECT q.*, g.agent, g.decided_at, g.policy, g.is_whole, g.counted, g.clock_repairs, g.spent_today, g.spent_this_week,
+               g.refusing_since, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
                (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key AND q.held_id IS NULL
                ) AS earlier_entry_id
           FROM unnest(p_agents, p_keys, p_services, p_digests, p_callers, p_held)
                WITH ORDINALITY AS q(agent_id, key, service, digest, caller, held_id, place)
-          LEFT JOIN agents g ON (g.agent).id = q.agent_id
+          LEFT JOIN agents g ON g.id = q.agent_id
     ), judged AS MATERIALIZED (
         SELECT a.*,
                -- An earlier decision waits for its agent, too: its lock makes the answer wait until a standby has the decision.
                CASE WHEN (a.agent).id IS NULL THEN EXISTS (SELECT FROM policy_agent o WHERE o.id = a.agent_id)
+                    WHEN NOT is_whole THEN true  -- it was moved while it was waited for
                     ELSE earlier_entry_id IS NULL AND NOT (v_is_signer_shared AND a.service = ANY (v_shared))
                END AS is_busy,
                CASE WHEN earlier_entry_id IS NULL AND (agent).status = 'active' AND (payee).status = 'approved'
@@ -132,17 +150,14 @@ BEGIN
           FROM (SELECT DISTINCT pays_on FROM judged WHERE pays_on IS NOT NULL) c, LATERAL payments_see_relayer(c.pays_on) seen
          WHERE NOT p_locks
     )
-    SELECT a.place::int,
+    SELECT a.place::int, 0,
            (SELECT k FROM policy_apikey k
              WHERE k.digest = a.caller AND k.revoked_at IS NULL
                AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
            a.is_busy OR COALESCE(r.is_held, false), a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week, a.counted,
-           CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent_id, a.service, a.decided_at, a.policy) END,
-           (SELECT ARRAY[sum(h.amount), count(*), COALESCE(sum(h.amount) FILTER (WHERE h.service = a.service), 0),
-                         count(*) FILTER (WHERE h.service = a.service)]
-              FROM ledger_hold h
-             WHERE h.agent_id = a.agent_id AND h.ended_at IS NULL AND h.id IS DISTINCT FROM a.held_id HAVING count(*) > 0),
+           CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent, a.service, a.decided_at, a.policy) END,
+           ledger_held(a.agent, a.service, a.held_id),
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e
              WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
@@ -162,5 +177,20 @@ BEGIN
            -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
            LATERAL (SELECT CASE WHEN a.pays_on IS NOT NULL THEN (
                         SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8')))
-                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k;
+                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k
+     UNION ALL
+    SELECT a.place::int, cardinality((a.agent).ancestors) - array_position((a.agent).ancestors, l.id) + 1,
+           NULL::policy_apikey, false, NULL, l.decided_at, v_clock_at, l.clock_repairs, l.spent_today, l.spent_this_week, l.counted,
+           CASE WHEN (l.policy).counts_payments THEN ledger_payee_counted(l.agent, a.service, l.decided_at, l.policy) END,
+           ledger_held(l.agent, a.service, a.held_id),
+           NULL, NULL::timestamptz[], NULL::boolean, NULL::bytea, NULL::boolean, NULL, NULL::int, l.agent, l.policy,
+           NULL::services_service, NULL::payments_payeestate, NULL::payments_relayer, NULL::payments_chainstate
+      FROM judged a
+      JOIN agents l ON l.id = ANY ((a.agent).ancestors)
+     WHERE NOT a.is_busy AND a.earlier_entry_id IS NULL;
+    IF p_wait_ms IS NOT NULL AND EXISTS (
+        SELECT FROM policy_agent a WHERE a.id = ANY (p_agents) AND NOT a.ancestors::text[] <@ v_locked
+    ) THEN
+        RAISE EXCEPTION 'An agent was moved while it was waited for.' USING ERRCODE = 'lock_not_available';
+    END IF;
 END $$;

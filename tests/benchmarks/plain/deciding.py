@@ -25,11 +25,12 @@ from payments.deciding.requests import PaymentRequest
 from payments.lifecycle import PaymentStatus
 from payments.models import Leg, Payment, Settlement
 from payments.settling.broadcast_notifier import broadcast_notifier
+from policy.asking import ask_rules
 from policy.facts import Facts, PayeeFacts
 from policy.models import Agent, PolicyRevision
 from policy.objections import DAY, WEEK
 from policy.rule import Decision, Explanation
-from policy.rules import SIGNER_RULE, ask_rules
+from policy.rules import SIGNER_RULE
 from policy.signer import local_signer
 from services.models import Service, WebhookEvent
 from tests.benchmarks.plain.preparing import Prepared, prepare

@@ -13,7 +13,8 @@ from allowance_mcp.descriptions import describe_tools
 from allowance_mcp.tools import Caller, call
 from django.db import transaction
 
-from policy.operations import lock_agent, pause_agent, switch_signer
+from policy.operations import pause_agent, switch_signer
+from policy.parents import lock_agent
 from policy.rules import RULE_NAMES, RULES, SIGNER_RULE
 from services.models import Service
 from tests.clients.mcp.conftest import Cast

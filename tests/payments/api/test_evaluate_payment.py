@@ -19,7 +19,8 @@ from payments.models import ChainState, Relayer
 from policy.hours import parse_hours
 from policy.models import Agent
 from policy.more_limits import NO_MORE
-from policy.operations import lock_agent, pause_agent, switch_signer
+from policy.operations import pause_agent, switch_signer
+from policy.parents import lock_agent
 from policy.rules import RULES, SIGNER_RULE, rules_in_force
 from services.models import Service
 from services.operations import disable_service

@@ -18,7 +18,7 @@ from payments.deciding.batching import Batcher, Place
 from payments.deciding.operations import Approval
 from payments.deciding.requests import PaymentRequest
 from policy.models import Agent
-from policy.operations import lock_agent
+from policy.parents import lock_agent
 from services.models import Service
 from tests.support.factories import make_agent, new_name
 from tests.support.fake_chain import FakeChain, make_fake_chain

@@ -16,7 +16,8 @@ from ledger.models import BalanceMovement, LogEntry
 from payments.deciding.operations import request_payment
 from payments.models import Payment, Relayer, Settlement
 from policy.models import Agent
-from policy.operations import lock_agent, pause_agent
+from policy.operations import pause_agent
+from policy.parents import lock_agent
 from services.models import Service, WebhookEvent
 from tests.support.factories import make_agent, make_api_key, new_name
 from tests.support.fake_chain import make_fake_chain

@@ -11,11 +11,12 @@ from foundation.kernel.errors import BudgetExceeded
 from foundation.kernel.times import format_instant, utc_now
 from ledger.queries import find_fitting_moment
 from payments.deciding.entries import explain_refusal
+from policy.asking import ask_rules
 from policy.facts import EXAMPLE_FACTS
 from policy.models import Agent
 from policy.objections import DAY, WindowLimit
 from policy.rule import Rule, Words
-from policy.rules import RULES, ask_rules
+from policy.rules import RULES
 from tests.support.factories import decide, make_agent, make_service
 
 HOUR = timedelta(hours=1)
@@ -38,7 +39,7 @@ def test_a_rule_that_is_added_is_allowed_when_its_own_window_has_room(amount, wa
     # The first daily limit, of 50, has room for any of these.
     facts = replace(EXAMPLE_FACTS, amount=Decimal(amount), spent_today=Decimal(18), max_per_payment=SECOND_LIMIT)
 
-    decision = ask_rules(facts, RULES_AND_ANOTHER)
+    decision = ask_rules(facts, lambda _more: RULES_AND_ANOTHER)
     total = Agent.objects.get(pk=agent.id).spent_total
     find_moment = partial(find_fitting_moment, agent.id, "", total, start + 2 * HOUR)
 

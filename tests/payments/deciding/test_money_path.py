@@ -33,7 +33,7 @@ COUNTED: dict[Any, Any] = dict.fromkeys((CountedRecord, HeldRecord, PayeeCounted
 _COLUMNS_OF_FUNCTION = """
     SELECT name, type::regtype::text
       FROM pg_proc, unnest(proargnames, proargmodes, proallargtypes) AS found(name, mode, type)
-     WHERE proname = 'payments_lock_and_read_10' AND mode = 'o'
+     WHERE proname = 'payments_lock_and_read_11' AND mode = 'o'
 """
 _COLUMNS_OF_TABLE = """
     SELECT attname, atttypid::regtype::text, attnotnull FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0
@@ -59,9 +59,10 @@ def types_of(record):
 def test_the_facts_are_the_columns_of_the_sql_function():
     columns = dict(ask(_COLUMNS_OF_FUNCTION))
 
-    first = [columns.pop(name) for name in ("place", "api_key", "is_busy", "earlier_entry_id")]
-    assert first == ["integer", "policy_apikey", "boolean", "text"]
+    first = [columns.pop(name) for name in ("place", "level", "api_key", "is_busy", "earlier_entry_id")]
+    assert first == ["integer", "integer", "policy_apikey", "boolean", "text"]
     facts = types_of(Known)
+    facts.pop("levels")  # rows of their own
     assert set(columns) == set(facts)
     assert list(facts) == [*VALUES, *RECORDS]
     for name in VALUES:
@@ -104,7 +105,7 @@ def test_columns_come_into_the_fields_they_are_named_after():
 @pytest.mark.django_db
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
-        ("payments_lock_and_read_10", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_lock_and_read_11", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_refusing_since", "payments/deciding/sql/lock_and_read.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
         ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),
@@ -115,7 +116,11 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
         ("payments_gas_room", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
-        ("ledger_fits_at_2", "ledger/sql/windows.sql"),
+        ("ledger_fits_at_3", "ledger/sql/windows.sql"),
+        ("ledger_below_since", "ledger/sql/levels.sql"),
+        ("ledger_payee_below_since", "ledger/sql/levels.sql"),
+        ("ledger_count_above", "ledger/sql/levels.sql"),
+        ("ledger_held", "ledger/sql/levels.sql"),
         ("ledger_tally_up", "ledger/sql/tallies.sql"),
         ("ledger_counted", "ledger/sql/tallies.sql"),
         ("ledger_payee_counted", "ledger/sql/tallies.sql"),

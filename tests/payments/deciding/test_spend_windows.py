@@ -10,7 +10,8 @@ from foundation.kernel.times import format_instant, utc_now
 from ledger.models import MovementKind
 from ledger.operations import move_balance
 from policy.models import Agent
-from policy.operations import lock_agent, set_policy
+from policy.operations import set_policy
+from policy.parents import lock_agent
 from tests.support.factories import decide
 from tests.support.refusals import refused, wealthy
 

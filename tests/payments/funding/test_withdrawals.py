@@ -11,7 +11,7 @@ from eth_abi.abi import decode
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from ledger.models import BalanceMovement
-from ledger.queries import find_newest_by_hand
+from ledger.movements import find_newest_by_hand
 from payments.funding.owner_transactions import transfer_to_sign
 from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal, find_open_withdrawals
 from payments.models import Withdrawal

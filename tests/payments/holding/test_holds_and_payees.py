@@ -16,7 +16,7 @@ from ledger.usage import find_usage
 from payments.deciding.reading import HeldTooLong
 from payments.holding.finishing import finish_holds
 from payments.models import Outflow, Payment
-from policy.operations import lock_agent
+from policy.parents import lock_with_ancestors
 from services.operations import Registration, approve_service, register_service
 from tests.support.clocks import problems_of
 from tests.support.factories import decide, make_service, new_address, new_name
@@ -105,9 +105,9 @@ def test_an_agent_that_somebody_holds_keeps_only_its_own_holds_waiting(monkeypat
     def held_by_somebody(agent_id):
         if agent_id == agents[0].id:
             raise HeldTooLong
-        return lock_agent(agent_id)
+        return lock_with_ancestors(agent_id)
 
-    monkeypatch.setattr("payments.holding.finishing.lock_agent", held_by_somebody)
+    monkeypatch.setattr("payments.holding.finishing.lock_with_ancestors", held_by_somebody)
 
     assert finish_holds(environment_at()) == 1
     assert [Hold.objects.get(entry=held).ended_at is None for held in holds] == [True, False]
@@ -122,9 +122,9 @@ def test_what_cannot_be_decided_for_an_unknown_reason_is_told_once_a_minute_and_
     def break_for_one(agent_id):
         if agent_id == agents[0].id:
             raise RuntimeError("Nobody knows why.")
-        return lock_agent(agent_id)
+        return lock_with_ancestors(agent_id)
 
-    monkeypatch.setattr("payments.holding.finishing.lock_agent", break_for_one)
+    monkeypatch.setattr("payments.holding.finishing.lock_with_ancestors", break_for_one)
 
     assert [finish_holds(environment_at()) for _ in range(3)] == [1, 0, 0]
     told = [one for one in caplog.records if "could not be decided" in one.getMessage()]

@@ -11,7 +11,8 @@ from ledger.queries import find_budgets
 from payments.funding.deposits import record_deposits
 from policy.limits import Limits
 from policy.models import Agent
-from policy.operations import create_agent, lock_agent, pause_agent, set_policy
+from policy.operations import create_agent, pause_agent, set_policy
+from policy.parents import lock_agent
 from workshop.demo.history.cast import LOCAL, Act, AgentPlan, Stage
 from workshop.demo.people import FIONA
 

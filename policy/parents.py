@@ -1,0 +1,115 @@
+"""Budgets within budgets: an agent's policy may name a parent, an agent whose limits and status hold for it as well.
+
+`Agent.ancestors` has all agents above one, root first, so that a payment finds and locks them in one order. It is
+worked out anew whenever a policy names another parent, of the agent and of all below it. It is null of an agent that
+was never part of a tree, and empty of a root. Balances are those of each agent alone.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import F, Func, QuerySet, TextField, Value
+from django.db.models.functions import Coalesce
+
+from foundation.database import TREE_LOCK, lock_name
+from foundation.kernel.errors import OperationRefused
+from policy.models import Agent
+
+MOST_LEVELS = 5
+_IDS: Any = ArrayField(TextField())
+# The order in which agents are locked, by payments as well (`lock_and_read.sql`): a parent before its children.
+PATH = Func(
+    Coalesce(F("ancestors"), Value([], output_field=_IDS), output_field=_IDS), F("id"),
+    function="array_append", output_field=_IDS,
+)  # fmt: skip
+
+
+def lock_agent(agent_id: str) -> Agent:
+    """Lock an agent's row for a change, as a payment does.
+
+    Raises:
+        OperationRefused: no such agent.
+    """
+    agent = Agent.objects.select_for_update(no_key=True).filter(pk=agent_id).first()
+    if agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    return agent
+
+
+def lock_agents(agent_ids: Iterable[str]) -> dict[str, Agent]:
+    """Lock several agents, as a payment does; those that do not exist are left out."""
+    wanted = Agent.objects.select_for_update(no_key=True).filter(pk__in=list(agent_ids))
+    return {agent.pk: agent for agent in wanted.order_by(PATH)}
+
+
+def lock_with_ancestors(agent_id: str) -> Agent:
+    """Lock an agent and all above it, as a payment does.
+
+    Raises:
+        OperationRefused: no such agent, or it was moved while it was waited for.
+    """
+    ancestors = Agent.objects.filter(pk=agent_id).values_list("ancestors", flat=True).first() or []
+    agent = lock_agents([*ancestors, agent_id]).get(agent_id)
+    if agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    if (agent.ancestors or []) != ancestors:
+        raise OperationRefused(f"{agent_id} was moved meanwhile. Try again.")
+    return agent
+
+
+def find_below(agent_id: str) -> "QuerySet[Agent]":
+    """Find all agents below one, each after its parent."""
+    return Agent.objects.filter(ancestors__contains=[agent_id]).order_by(PATH)
+
+
+def lock_to_move(agent_id: str, parent: str | None) -> Agent:
+    """Lock an agent, all above and below it, its new parent and all above that. Nobody else moves agents meanwhile."""
+    lock_name(TREE_LOCK)
+    ends = Agent.objects.filter(pk__in=[agent_id, *([] if parent is None else [parent])])
+    above = {one for path in ends.values_list("ancestors", flat=True) for one in path or ()}
+    below = find_below(agent_id).values_list("pk", flat=True)
+    locked = lock_agents({agent_id, *([] if parent is None else [parent]), *above, *below})
+    return locked[agent_id]
+
+
+def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1) -> list[str] | None:
+    """Find the ancestors of an agent with this parent; `height`: how many levels it is with those below it.
+
+    Locks the parent, so that it stays where it is, and as it is, until the transaction ends.
+
+    Raises:
+        OperationRefused: the agent cannot be under this parent.
+    """
+    if parent is None:
+        return None
+    lock_name(TREE_LOCK)
+    above = lock_with_ancestors(parent)
+    ancestors = [*(above.ancestors or ()), parent]
+    if above.archived_at is not None:
+        raise OperationRefused(f"{parent} is archived: no agent can be under it.")
+    if above.asset != asset:
+        raise OperationRefused(f"{parent} is in {above.asset}: an agent in {asset} cannot be under it.")
+    if agent_id in ancestors:
+        raise OperationRefused(f"{agent_id} cannot be under {parent}, which is {agent_id} itself or below it.")
+    if len(ancestors) + height > MOST_LEVELS:
+        raise OperationRefused(f"Under {parent} there would be more than {MOST_LEVELS} levels of budgets.")
+    if above.ancestors is None:
+        Agent.objects.filter(pk=parent).update(ancestors=[])
+    return ancestors
+
+
+def move(agent: Agent, parent: str | None) -> None:
+    """Put an agent, locked by `lock_to_revise`, and all below it under another parent; None: under none.
+
+    Raises:
+        OperationRefused: it cannot be under this parent.
+    """
+    below = list(find_below(agent.pk))
+    old = len(agent.ancestors or ())
+    height = 1 + max((len(one.ancestors or ()) - old for one in below), default=0)
+    agent.ancestors = find_place(agent.pk, agent.asset, parent, height=height) or []
+    agent.save(update_fields=["ancestors"])
+    for one in below:
+        one.ancestors = [*agent.ancestors, *(one.ancestors or ())[old:]]
+    Agent.objects.bulk_update(below, ["ancestors"])
