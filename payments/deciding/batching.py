@@ -8,6 +8,7 @@ all, in one transaction. There are two kinds of turns:
 - To wait for an agent that somebody else holds (`_let_wait`): its requests step aside, and the first of their threads
   decides them, while the others go on. So what comes first for an agent in a process is decided first, and an agent
   whom several processes pay for has two to three times the payments per second (docs/decisions/decide-together.md).
+  All agents below one root wait for that one, together. Which root an agent has, a process learns when it has to wait.
 """
 
 import threading
@@ -25,11 +26,12 @@ from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong, Undecided
 from payments.deciding.requests import Environment, PaymentRequest
 
 MOST_TOGETHER = 32
+_MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests that are decided together; `waits_for` is the agent of all of them, which somebody else holds."""
+    """Requests that are decided together; `waits_for` is the root of all of them, which somebody else holds."""
 
     places: list["Place"]
     waits_for: str | None = None
@@ -51,7 +53,7 @@ class Place:
     def is_to_step_aside(self, outcome: Outcome) -> bool:
         """Tell whether a request is still to be decided, once nobody else holds its agent."""
         is_young = time.monotonic() - self.since_s < LONGEST_WAIT_S
-        return outcome is Undecided.BUSY or (isinstance(outcome, HeldTooLong) and is_young)
+        return isinstance(outcome, Undecided) or (isinstance(outcome, HeldTooLong) and is_young)
 
     def end(self, outcome: Outcome) -> None:
         """Let the thread go with the outcome."""
@@ -82,6 +84,7 @@ class Batcher:
         self._came = threading.Condition(self._lock)
         self._waiting: deque[Place] = deque()
         self._aside: dict[str, list[Place]] = {}
+        self._root_of: dict[str, str] = {}
         self._is_led = False
 
     def request_payment(self, request: PaymentRequest) -> Approval:
@@ -123,13 +126,14 @@ class Batcher:
         finally:
             aside = _let_go(batch.places, outcomes)
             with self._lock:
+                self._learn_roots(aside)
                 if batch.waits_for is None:
                     self._is_led = False
                 else:
                     # Those who came while it waited: they come before all others of their agent.
                     self._waiting.extendleft(reversed(self._aside.pop(batch.waits_for)))
                 if aside:
-                    self._let_wait(aside)
+                    self._let_wait([place for place, _ in aside])
                 if not self._is_led:
                     self._give_lead()
 
@@ -145,7 +149,18 @@ class Batcher:
     # Whoever calls what follows holds the lock. What waits never has an agent whose requests have stepped aside.
 
     def _put_down(self, place: Place) -> None:
-        self._aside.get(place.request.agent_id, self._waiting).append(place)
+        self._aside.get(self._find_root(place), self._waiting).append(place)
+
+    def _find_root(self, place: Place) -> str:
+        return self._root_of.get(place.request.agent_id, place.request.agent_id)
+
+    def _learn_roots(self, aside: Sequence[tuple[Place, Outcome]]) -> None:
+        """Remember the roots of agents; where one was moved since, it is waited for with others until it is learned."""
+        if len(self._root_of) > _MOST_REMEMBERED:
+            self._root_of.clear()
+        self._root_of |= {
+            place.request.agent_id: outcome.root for place, outcome in aside if isinstance(outcome, Undecided)
+        }
 
     def _give_lead(self) -> None:
         """Have the first thread decide what waits, if anything does. Nobody leads yet."""
@@ -157,21 +172,24 @@ class Batcher:
         """Have requests step aside, with all that wait of their agents; one thread waits for each agent."""
         held: dict[str, list[Place]] = {}
         for place in places:
-            held.setdefault(place.request.agent_id, []).append(place)
-        self._aside |= {agent_id: [] for agent_id in held}
+            if (root := self._find_root(place)) in self._aside:
+                self._aside[root].append(place)  # its root was not known, and others wait for that
+            else:
+                held.setdefault(root, []).append(place)
+        self._aside |= {root: [] for root in held}
         waiting, self._waiting = self._waiting, deque()
         for place in waiting:
             self._put_down(place)
-        for agent_id, those in held.items():
-            those[0].turns.put(Batch(those, waits_for=agent_id))
+        for root, those in held.items():
+            those[0].turns.put(Batch(those, waits_for=root))
 
 
-def _let_go(places: Sequence[Place], outcomes: Sequence[Outcome]) -> list[Place]:
-    """Let the threads of decided requests go; returns the requests that are to step aside."""
+def _let_go(places: Sequence[Place], outcomes: Sequence[Outcome]) -> list[tuple[Place, Outcome]]:
+    """Let the threads of decided requests go; returns the requests that are to step aside, with why."""
     aside = []
     for place, outcome in zip(places, outcomes, strict=True):
         if place.is_to_step_aside(outcome):
-            aside.append(place)
+            aside.append((place, outcome))
         else:
             place.end(outcome)
     return aside

@@ -151,6 +151,11 @@ class Known:
     chain: ChainRecord | None
     levels: "tuple[Known, ...]" = ()
 
+    @property
+    def root(self) -> str:
+        """The agent at the top: itself, if there is none above it."""
+        return self.agent.ancestors[0] if self.agent.ancestors else self.agent.id
+
 
 # What the SQL function returns, in the order of `make_known`: values, and rows of tables with their records.
 VALUES = (

@@ -94,7 +94,7 @@ def decide_together(
     """Decide requests in one transaction, in their order, and commit to paying what is approved.
 
     What somebody else holds is waited for `wait_s` seconds; if that is None, the requests that need it come back as
-    `Undecided.BUSY`. So do, in any case, those that only another batch can decide, after this one; never the first.
+    `Undecided`. So do, in any case, those that only another batch can decide, after this one; never the first.
 
     What fails                                          Who is asked again
     --------------------------------------------------  ----------------------------------------------------------

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from enum import Enum
 from operator import itemgetter
 from typing import Any
 
@@ -26,7 +25,7 @@ from payments.deciding.requests import PaymentRequest
 LONGEST_WAIT_S = 5.0
 _FIRST = (
     "place", "level", "(api_key).id", "(api_key).scopes", "(api_key).agent_id", "(api_key).address_ranges",
-    "is_busy", "earlier_entry_id",
+    "busy_root", "earlier_entry_id",
 )  # fmt: skip
 _SELECTED = ", ".join([*_FIRST, *COLUMNS])
 _place_and_level = itemgetter(0, 1)
@@ -42,10 +41,14 @@ class EarlierDecision:
     entry: LogEntry | None = None
 
 
-class Undecided(Enum):
-    """A request was left out of its batch: somebody else holds what it needs, or only another batch can decide it."""
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A request was left out of its batch: somebody else holds what it needs, or only another batch can decide it.
 
-    BUSY = "busy"
+    `root`: the agent to wait for. It is the root of the tree that the request's agent is in, or that agent.
+    """
+
+    root: str
 
 
 class AnotherCaller(Exception):
@@ -66,7 +69,7 @@ def lock_and_read(
     """Lock the agents of some requests until the transaction ends, and read the facts of each request.
 
     `now` replaces the database's clock; `most_refusals` is the highest number of an agent's refusals in a minute.
-    Waits for what somebody else holds for `wait_s` seconds, or, if that is None, leaves those requests out as `BUSY`.
+    Waits for what somebody else holds for `wait_s` seconds, or, if that is None, leaves those out as `Undecided`.
 
     Raises:
         HeldTooLong: nothing was evaluated.
@@ -91,7 +94,7 @@ def read_facts(request: PaymentRequest, *, now: datetime | None) -> Known:
     (found,) = _read_rows([request], fetch_prepared_rows(_LOCK_AND_READ, [*_asked([request]), None, now, 0, False]))
     if isinstance(found, Known):
         return found
-    if found is Undecided.BUSY:
+    if isinstance(found, Undecided):
         raise PolicySignerUnavailable("The agent was moved meanwhile. Try again.")
     raise found if isinstance(found, Exception) else TypeError(f"{found} is no answer to an evaluation.")
 
@@ -119,12 +122,12 @@ def _read_rows(requests: Sequence[PaymentRequest], rows: Sequence[Sequence[Any]]
 
 
 def _read_row(request: PaymentRequest, row: Sequence[Any]) -> Found:
-    key_id, scopes, agent_id, ranges, is_busy, earlier_entry_id, *columns = row
+    key_id, scopes, agent_id, ranges, busy_root, earlier_entry_id, *columns = row
     caller = request.caller
     if caller is not None and (key_id, frozenset(scopes or ()), agent_id, tuple(ranges or ())) != caller.key:
         return AnotherCaller()
-    if is_busy:
-        return Undecided.BUSY
+    if busy_root is not None:
+        return Undecided(busy_root)
     if earlier_entry_id is not None:
         return EarlierDecision(earlier_entry_id)
     # The first fact is never null for an agent that exists.

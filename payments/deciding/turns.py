@@ -52,11 +52,12 @@ def _judge_in_turn(
     request: PaymentRequest, facts: Found, batch: RunningBatch, environment: Environment, check: Check
 ) -> Turn:
     """Judge a request of a batch after those before it; leave it out after one of the same agent that was left out."""
-    if isinstance(facts, EarlierDecision | Exception):
-        return Turn(facts)
-    if isinstance(facts, Undecided) or request.agent_id in batch.left_out:
+    if isinstance(facts, Undecided):
         batch.left_out.add(request.agent_id)
-        return Turn(Undecided.BUSY)
+    if not isinstance(facts, Known):
+        return Turn(facts)
+    if request.agent_id in batch.left_out:
+        return Turn(Undecided(facts.root))
     if (earlier := batch.find_earlier(request)) is not None:
         return Turn(earlier, is_replay=True)
     try:
@@ -65,6 +66,6 @@ def _judge_in_turn(
             return Turn(judge(request, facts, batch, environment))
     except DecideAgain:
         batch.left_out.add(request.agent_id)
-        return Turn(Undecided.BUSY)
+        return Turn(Undecided(facts.root))
     except ContractError as error:
         return Turn(error)

@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> dict[str, Figure]:
     seed_history(lived, seed=1)
     agents = list(Agent.objects.filter(asset="USDC").values_list("pk", flat=True))
     payee = Service.objects.filter(asset="USDC", status="approved").earliest("pk")
-    write_history(Cast(agents, [], payee.pk, key="", spare=[]), options.log - lived)
+    write_history(Cast(agents, [], [], [], payee.pk, key="", spare=[]), options.log - lived)
     forget_totals()
     began = time.perf_counter()
     roll_up(utc_now())

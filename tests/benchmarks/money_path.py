@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.site import Site
 
 MANY, FEW = 32, 8  # connections
-STAGES = ("payments", "limits", "hot", "plain", "lone", "memory", "history", "reads", "profile")
+STAGES = ("payments", "limits", "hot", "trees", "plain", "lone", "memory", "history", "reads", "profile")
 
 
 def main() -> None:
@@ -105,6 +105,10 @@ class Turns:
             if "hot" in stages:
                 alone = partial(_write_alone, site, connections, 1)
                 self._compare_sides((f"hot_{connections}", pay_hot), (f"alone_hot_{connections}", alone))
+            if "trees" in stages:
+                for name, leaves in (("flat", site.cast.flat), ("deep", site.cast.deep)):
+                    pay_in_tree = partial(_drive, partial(site.drive, connections, leaves))
+                    self._compare_sides((f"{name}_{connections}", pay_in_tree), (f"{name}_hot_{connections}", pay_hot))
         if "lone" in stages:
             self._keep("lone", _drive(partial(site.drive, 1)))
 
@@ -124,6 +128,8 @@ class Turns:
                 ("limited_of_unlimited", "limited", "unlimited"),
                 ("hot_of_pgbench", "hot", "alone_hot"),
                 ("http_of_plain", "beside_plain", "plain"),
+                ("flat_of_hot", "flat", "flat_hot"),
+                ("deep_of_hot", "deep", "deep_hot"),
             ):
                 if f"{one}_{connections}" in self.values:
                     found[f"{name}_{connections}"] = self._compare(f"{one}_{connections}", f"{other}_{connections}")

@@ -19,17 +19,21 @@ from services.served_chains import served_chains
 from tests.support.factories import make_agent, make_api_key, make_service
 
 PLENTY = "1000000000"
+_LEAVES = 100
 
 
 @dataclass(frozen=True)
 class Cast:
     """Agents that pay over HTTP, the service they pay, the key they pay with; two more agents that nobody uses yet.
 
-    `limited`: as many agents whose policies have all optional limits, so high that none refuses.
+    `limited`: as many agents whose policies have all optional limits, so high that none refuses. `flat`: a hundred
+    under one root; `deep`: a hundred with four agents above them.
     """
 
     agents: list[str]
     limited: list[str]
+    flat: list[str]
+    deep: list[str]
     service: str
     key: str
     spare: list[str]
@@ -53,11 +57,12 @@ def seed(count: int) -> Cast:
         _cloned_policy(policy, name, more if name in limited else NO_MORE) for name in clones
     )
     BalanceMovement.objects.bulk_create(_funding(first, name) for name in clones)
+    flat, deep = (_grow_tree(policy, first, name, levels) for name, levels in (("flat", 1), ("deep", 4)))
     with connection.cursor() as cursor:
         cursor.execute((Path(__file__).parent / "baseline.sql").read_text())
         # Not the tables that are still empty: the plans of an empty table would be kept while it grows.
         cursor.execute("VACUUM ANALYZE policy_agent, policy_policyrevision")
-    return Cast(agents, limited, service.id, make_api_key(), spare)
+    return Cast(agents, limited, flat, deep, service.id, make_api_key(), spare)
 
 
 def write_history(cast: Cast, count: int) -> None:
@@ -94,8 +99,22 @@ def write_log(agents: list[str], service: str, count: int, days: tuple[int, int]
         cursor.execute("VACUUM ANALYZE ledger_logentry")
 
 
-def _cloned(agent: Agent, name: str) -> Agent:
-    return Agent(id=name, asset=agent.asset, balance=agent.balance, created_at=agent.created_at)
+def _grow_tree(policy: PolicyRevision, first: Agent, name: str, levels: int) -> list[str]:
+    """Make a hundred agents with so many others above them; returns these hundred."""
+    path = [f"{name}-above-{level}" for level in range(levels)]
+    leaves = [f"{name}-{number}" for number in range(_LEAVES)]
+    parents = {**dict(zip(path, [None, *path], strict=False)), **dict.fromkeys(leaves, path[-1])}
+    above = {one: path[:level] for level, one in enumerate(path)} | dict.fromkeys(leaves, path)
+    Agent.objects.bulk_create(_cloned(first, one, above[one]) for one in parents)
+    PolicyRevision.objects.bulk_create(
+        _cloned_policy(policy, one, MoreLimits(parent=parent) if parent else NO_MORE) for one, parent in parents.items()
+    )
+    BalanceMovement.objects.bulk_create(_funding(first, one) for one in parents)
+    return leaves
+
+
+def _cloned(agent: Agent, name: str, above: list[str] | None = None) -> Agent:
+    return Agent(id=name, asset=agent.asset, balance=agent.balance, created_at=agent.created_at, ancestors=above)
 
 
 def _funding(agent: Agent, name: str) -> BalanceMovement:

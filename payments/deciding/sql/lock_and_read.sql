@@ -26,7 +26,7 @@ END $$;
 -- is below others there is a row for each of these, too, with what it has to compare: 1 is the parent, 2 that one's. `api_key` is the key with a digest
 -- of `p_callers`, if it is in force. An unknown agent has no row of the agent, and a known idempotency key only its
 -- `earlier_entry_id`. What somebody else holds, an agent or the right to pay a service, is waited for `p_wait_ms` at most. If
--- that is null, the requests that need it come back as `is_busy`, without any facts; so do those on a chain of which somebody
+-- that is null, the requests that need it come back with the `busy_root` of their agent's tree, without any facts; so do those on a chain of which somebody
 -- else holds all relayers.
 --
 -- `p_held` has for each request the id of the payment if that was held until now, for a person's approval; null otherwise. It is decided anew
@@ -42,7 +42,7 @@ END $$;
 CREATE OR REPLACE FUNCTION payments_lock_and_read_11(
     p_agents text[], p_keys text[], p_services text[], p_digests text[],
     p_callers bytea[], p_held text[], p_wait_ms int, p_now timestamptz, p_most_refusals int, p_locks boolean,
-    OUT place int, OUT level int, OUT api_key policy_apikey, OUT is_busy boolean, OUT earlier_entry_id text,
+    OUT place int, OUT level int, OUT api_key policy_apikey, OUT busy_root text, OUT earlier_entry_id text,
     OUT decided_at timestamptz, OUT clock_at timestamptz, OUT clock_repairs int,
     OUT spent_today numeric, OUT spent_this_week numeric, OUT counted numeric[], OUT payee_counted numeric[],
     OUT held numeric[],
@@ -154,7 +154,8 @@ BEGIN
            (SELECT k FROM policy_apikey k
              WHERE k.digest = a.caller AND k.revoked_at IS NULL
                AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
-           a.is_busy OR COALESCE(r.is_held, false), a.earlier_entry_id::text,
+           CASE WHEN a.is_busy OR r.is_held
+                THEN (SELECT COALESCE(o.ancestors[1], o.id)::text FROM policy_agent o WHERE o.id = a.agent_id) END, a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week, a.counted,
            CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent, a.service, a.decided_at, a.policy) END,
            ledger_held(a.agent, a.service, a.held_id),
@@ -180,7 +181,7 @@ BEGIN
                           FROM payments_installation i WHERE i.id = 1) END AS key_hash) k
      UNION ALL
     SELECT a.place::int, cardinality((a.agent).ancestors) - array_position((a.agent).ancestors, l.id) + 1,
-           NULL::policy_apikey, false, NULL, l.decided_at, v_clock_at, l.clock_repairs, l.spent_today, l.spent_this_week, l.counted,
+           NULL::policy_apikey, NULL::text, NULL::text, l.decided_at, v_clock_at, l.clock_repairs, l.spent_today, l.spent_this_week, l.counted,
            CASE WHEN (l.policy).counts_payments THEN ledger_payee_counted(l.agent, a.service, l.decided_at, l.policy) END,
            ledger_held(l.agent, a.service, a.held_id),
            NULL, NULL::timestamptz[], NULL::boolean, NULL::bytea, NULL::boolean, NULL, NULL::int, l.agent, l.policy,

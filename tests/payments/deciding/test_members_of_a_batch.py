@@ -49,8 +49,8 @@ class Scene:
         """Decide a batch, and what it leaves out in further ones."""
         changed = replace(environment_of(self.chain), **environment)
         outcomes = decide_together(requests, changed, wait_s=None)
-        while Undecided.BUSY in outcomes:
-            left = [place for place, outcome in enumerate(outcomes) if outcome is Undecided.BUSY]
+        while any(isinstance(outcome, Undecided) for outcome in outcomes):
+            left = [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Undecided)]
             again = decide_together([requests[place] for place in left], changed, wait_s=None)
             for place, outcome in zip(left, again, strict=True):
                 outcomes[place] = outcome

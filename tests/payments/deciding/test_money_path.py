@@ -59,8 +59,8 @@ def types_of(record):
 def test_the_facts_are_the_columns_of_the_sql_function():
     columns = dict(ask(_COLUMNS_OF_FUNCTION))
 
-    first = [columns.pop(name) for name in ("place", "level", "api_key", "is_busy", "earlier_entry_id")]
-    assert first == ["integer", "integer", "policy_apikey", "boolean", "text"]
+    first = [columns.pop(name) for name in ("place", "level", "api_key", "busy_root", "earlier_entry_id")]
+    assert first == ["integer", "integer", "policy_apikey", "text", "text"]
     facts = types_of(Known)
     facts.pop("levels")  # rows of their own
     assert set(columns) == set(facts)
