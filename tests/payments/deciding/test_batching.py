@@ -24,6 +24,7 @@ from tests.support.factories import make_agent, new_name
 from tests.support.fake_chain import FakeChain, make_fake_chain
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.payment_requests import environment_of, make_request, make_service_on
+from tests.support.trees import make_child
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(20)]
 PATIENCE_S = 60
@@ -217,6 +218,24 @@ def test_nobody_waits_for_an_agent_that_somebody_else_holds(desk):
     assert [answer.entry.spent_total for answer in answers] == [1, 2, 3, 4]
     wait_until(desk.batcher.is_empty)
     check_agent(held.pk)
+
+
+def test_agents_below_one_root_wait_for_it_together_and_nobody_else_does(desk):
+    root, other = make_agent(), make_agent()
+    children = [make_child(root) for _ in range(3)]
+    with transaction.atomic():
+        lock_agent(root.pk)
+        waiting = [desk.ask(child) for child in children]
+        desk.ask(other).result(PATIENCE_S)  # by now it is known whom they wait for
+        late = [desk.ask(child) for child in (*children, root)]
+        desk.ask(other).result(PATIENCE_S)
+        assert not any(one.done() for one in (*waiting, *late))
+
+    answers = [one.result(PATIENCE_S) for one in (*waiting, *late)]
+
+    assert [answer.entry.spent_total for answer in answers] == [1, 1, 1, 2, 2, 2, 1]
+    assert len({answer.entry.tx for answer in answers[3:6]}) == 1
+    wait_until(desk.batcher.is_empty)
 
 
 def test_nobody_waits_for_a_service_that_somebody_else_changes(desk):
