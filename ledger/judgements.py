@@ -6,15 +6,13 @@ recorded, a rule is only said to have passed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from ledger.models import LogEntry, Result
 from ledger.recorded import read_figure, read_moment, read_number, read_text
+from ledger.told import Judgement, Outcome, Told, ToldLevel
 from policy.holding_rules import PERSON_RULE
 from policy.rule import Figure, Rule, Said
 from policy.rules import RULES, SIGNER_RULE, words_of_refusal
@@ -25,44 +23,12 @@ _COMPARED = {"limit": "Limit", "spent": _SPENT, "requested": "Asked for", "remai
 _COMPARED_TO_HOLD = _COMPARED | {"remaining": "Without approval"}
 
 
-class Outcome(StrEnum):
-    """What a rule said: it passed, it refused, a person has to approve it, or nobody needed to ask the rule."""
-
-    PASSED = "passed"
-    REFUSED = "refused"
-    NEEDS_APPROVAL = "needs_approval"
-    NOT_NEEDED = "not_needed"
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A rule and what it said of one payment. `share`: the part of its limit that was used after it, from 0 to 1."""
-
-    title: str
-    outcome: Outcome
-    words: str = ""
-    figures: tuple[tuple[str, Figure], ...] = ()
-    share: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A decision in words. `fits_at`: when the same payment fits, if it does; `can_wait`: whether time matters.
-
-    `escrow_id`: what its chain knows the payment by; older entries do not say it.
-    """
-
-    judgements: tuple[Judgement, ...]
-    words: str
-    recipient: str | None
-    escrow_id: str | None
-    fits_at: datetime | None
-    can_wait: bool
-
-
 def words_of(entry: LogEntry) -> str:
-    """Say in a few words how an entry was decided."""
-    return APPROVAL if entry.result == Result.APPROVED else words_of_refusal(entry.rule).refused
+    """Say in a few words how an entry was decided; by whose rule, if it was one of an agent above the payer."""
+    if entry.result == Result.APPROVED:
+        return APPROVAL
+    words, level = words_of_refusal(entry.rule).refused, _read_level(read_explanation(entry))
+    return words if level is None else f"{words} (budget of {level})"
 
 
 def tell(entry: LogEntry) -> Told:
@@ -80,6 +46,8 @@ def tell(entry: LogEntry) -> Told:
         escrow_id=read_text(explanation.get("escrowId")),
         fits_at=read_moment(explanation.get("allowedAt")),
         can_wait="allowedAt" in explanation,
+        level=_read_level(explanation),
+        levels=tuple(_tell_levels(entry, explanation)),
     )
 
 
@@ -90,6 +58,22 @@ def read_explanation(entry: LogEntry) -> dict[str, Any]:
     except ValueError:
         return {}
     return explanation if isinstance(explanation, dict) else {}
+
+
+def _read_level(explanation: Mapping[str, Any]) -> str | None:
+    """Read which agent above the payer had the rule that decided; None: it was the payer's own."""
+    level = explanation.get("level")
+    return read_text(level.get("agentId")) if isinstance(level, dict) else None
+
+
+def _tell_levels(entry: LogEntry, explanation: Mapping[str, Any]) -> Iterator[ToldLevel]:
+    """Tell what those above the payer said of what was approved or is held; not what asks for a person, if one was."""
+    levels, asks_person = explanation.get("levels"), entry.result == Result.HELD or "heldBy" in explanation
+    for level in levels if isinstance(levels, list) else ():
+        if isinstance(level, dict) and (agent := read_text(level.get("agentId"))) is not None:
+            rules = _rules_shown(partial(_is_recorded, level), is_answered=asks_person)
+            judgements = tuple(_passed(rule, entry, level) for rule in rules if rule.judges_levels)
+            yield ToldLevel(agent, read_text(level.get("policyRevision")) or "", judgements)
 
 
 def _approved(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:

@@ -85,18 +85,42 @@ def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1
         return None
     lock_name(TREE_LOCK)
     above = lock_with_ancestors(parent)
-    ancestors = [*(above.ancestors or ()), parent]
-    if above.archived_at is not None:
-        raise OperationRefused(f"{parent} is archived: no agent can be under it.")
-    if above.asset != asset:
-        raise OperationRefused(f"{parent} is in {above.asset}: an agent in {asset} cannot be under it.")
-    if agent_id in ancestors:
-        raise OperationRefused(f"{agent_id} cannot be under {parent}, which is {agent_id} itself or below it.")
-    if len(ancestors) + height > MOST_LEVELS:
-        raise OperationRefused(f"Under {parent} there would be more than {MOST_LEVELS} levels of budgets.")
+    ancestors = _place_under(above, agent_id, asset, height)
     if above.ancestors is None:
         Agent.objects.filter(pk=parent).update(ancestors=[])
     return ancestors
+
+
+def check_place(agent_id: str, asset: str, parent: str) -> None:
+    """Check whether an agent, which may be a new one, could be under this parent now. Locks nothing.
+
+    Raises:
+        OperationRefused: says why it cannot.
+    """
+    above = Agent.objects.filter(pk=parent).first()
+    if above is None:
+        raise OperationRefused(f"There is no agent {parent}.")
+    agent = Agent.objects.filter(pk=agent_id).first()
+    _place_under(above, agent_id, asset, 1 if agent is None else _height(agent, find_below(agent_id)))
+
+
+def _place_under(above: Agent, agent_id: str, asset: str, height: int) -> list[str]:
+    ancestors = [*(above.ancestors or ()), above.pk]
+    if above.archived_at is not None:
+        raise OperationRefused(f"{above.pk} is archived: no agent can be under it.")
+    if above.asset != asset:
+        raise OperationRefused(f"{above.pk} is in {above.asset}: an agent in {asset} cannot be under it.")
+    if agent_id in ancestors:
+        raise OperationRefused(f"{agent_id} cannot be under {above.pk}, which is {agent_id} itself or below it.")
+    if len(ancestors) + height > MOST_LEVELS:
+        raise OperationRefused(f"Under {above.pk} there would be more than {MOST_LEVELS} levels of budgets.")
+    return ancestors
+
+
+def _height(agent: Agent, below: Iterable[Agent]) -> int:
+    """Count the levels of an agent and those below it."""
+    own = len(agent.ancestors or ())
+    return 1 + max((len(one.ancestors or ()) - own for one in below), default=0)
 
 
 def move(agent: Agent, parent: str | None) -> None:
@@ -107,8 +131,7 @@ def move(agent: Agent, parent: str | None) -> None:
     """
     below = list(find_below(agent.pk))
     old = len(agent.ancestors or ())
-    height = 1 + max((len(one.ancestors or ()) - old for one in below), default=0)
-    agent.ancestors = find_place(agent.pk, agent.asset, parent, height=height) or []
+    agent.ancestors = find_place(agent.pk, agent.asset, parent, height=_height(agent, below)) or []
     agent.save(update_fields=["ancestors"])
     for one in below:
         one.ancestors = [*agent.ancestors, *(one.ancestors or ())[old:]]

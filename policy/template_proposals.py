@@ -13,7 +13,7 @@ from django.db import transaction
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.limit_texts import arguments_of_known, names_a_limit, read_limits, write_limits
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
 from policy.one_person import any_takes_two, is_by_one, lock_thresholds, takes_two
 from policy.revisions import limits_of
@@ -86,7 +86,7 @@ def propose_template(
 
 def takes_two_for(template: PolicyTemplate, followers: Sequence[PolicyRevision], limits: Limits) -> bool:
     """Tell whether other limits of a template need a second person, by what they let pass for its followers."""
-    changes = {one.agent_id: (limits_of(one), limits) for one in followers}
+    changes = {one.agent_id: (limits_of(one), under(one.more.parent, limits)) for one in followers}
     return any_takes_two(changes, Asset(template.asset))
 
 
@@ -103,7 +103,7 @@ def propose_following(
     Raises:
         OperationRefused: as of `follow_template`, no reason, or without the permission.
     """
-    agent, new = seen.agent_id, limits_of(template)
+    agent, new = seen.agent_id, under(seen.more.parent, limits_of(template))
     arguments = {"agent": agent, "template": template.name, "version": template.version, "revision": seen.number}
     with transaction.atomic():
         lock_thresholds()

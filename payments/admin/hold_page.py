@@ -44,7 +44,7 @@ def show_hold(hold: Hold) -> dict[str, Any]:
         "has_moved": has_moved,
         "request_row": _find_request(hold),
         "lately": _find_lately(hold),
-        **{name: overview.get(name) for name in ("budget", "runway", "bars", "held")},
+        **{name: overview.get(name) for name in ("budget", "runway", "bars", "held", "levels")},
     }
 
 

@@ -12,22 +12,24 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
-from foundation.console.columns import badge, instant, mono
+from foundation.console.columns import instant, mono
 from foundation.console.confirmation import Shown, confirm
 from foundation.console.figures import show_amount
 from foundation.kernel.times import utc_now
 from ledger.queries import find_budgets
 from payments.admin.agents.archive import ARCHIVE, RESTORE, ArchiveFilter, is_possible
-from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts
+from payments.admin.agents.columns import BUDGET_COLUMNS, SORTABLE, budget_of, gas_column, gas_facts, state_column
 from payments.admin.agents.follow_page import follow
 from payments.admin.agents.funding_page import show_funding
 from payments.admin.agents.history_page import show_history
 from payments.admin.agents.inlines import INLINES
+from payments.admin.agents.levels import count_below, find_pausing
 from payments.admin.agents.new_agent import make_agent
 from payments.admin.agents.overview import show_overview
 from payments.admin.agents.policy_pages import edit_policy
 from payments.admin.agents.shadow_page import show_shadow
 from payments.admin.agents.template_pages import TEMPLATE_PAGES
+from payments.admin.agents.tree_page import UnderFilter, show_tree
 from payments.admin.agents.usage import AgentsByUsage, NeedFilter, OrderFilter, read_order
 from payments.admin.balance_actions import BalanceActions
 from payments.settling.agent_gas import find_gas_use
@@ -43,9 +45,9 @@ from staff.reauthentication import reauthenticate_first
 
 @admin.register(Agent)
 class AgentAdmin(BalanceActions, ListedAdmin):
-    list_display = ("id", badge("state"), "asset", *BUDGET_COLUMNS, gas_column)
+    list_display = ("id", state_column, "asset", *BUDGET_COLUMNS, gas_column)
     sortable_by: ClassVar[Any] = SORTABLE
-    list_filter = ("status", "asset", NeedFilter, OrderFilter, ArchiveFilter)
+    list_filter = ("status", "asset", NeedFilter, OrderFilter, UnderFilter, ArchiveFilter)
     export_columns = {
         "id": attrgetter("pk"), "status": attrgetter("status"), "asset": attrgetter("asset"),
         "balance": attrgetter("balance"), "spentTotal": attrgetter("spent_total"),
@@ -75,7 +77,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
     def get_urls(self) -> list[URLPattern]:
         pages = (
             ("policy", edit_policy), ("history", show_history), ("fund", show_funding), ("follow", follow),
-            ("shadow", show_shadow),
+            ("shadow", show_shadow), ("tree", show_tree),
         )  # fmt: skip
         own = [path(f"<path:agent_id>/{name}/", view, name=f"policy_agent_{name}") for name, view in pages]
         return [*TEMPLATE_PAGES, *own, *super().get_urls()]
@@ -97,9 +99,11 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         agents = list(page.paginator.page(page.page_num) if read_order(request) else page.result_list)
         budgets = find_budgets([agent.id for agent in agents])
         used = find_gas_use(utc_now(), includes_history=False) if agents else []
+        pausing, below = find_pausing(agents), count_below(agent.id for agent in agents)
         for agent in agents:
             vars(agent)["budget"] = budgets[agent.id]
             vars(agent)["gas"] = [use for use in used if use.agent_id == agent.id]
+            vars(agent)["paused_by"], vars(agent)["below"] = pausing.get(agent.id, ""), below[agent.id]
         page.result_list = agents
         return page
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from policy.models import Agent, AgentStatus
 
 # One that has money again, or that another release has resumed, is nothing to forget.
-_AT_REST = Q(archived_at__isnull=False, status=AgentStatus.PAUSED, balance=0)
+AT_REST = Q(archived_at__isnull=False, status=AgentStatus.PAUSED, balance=0)
 _WHICH = {"archived": Q(archived_at__isnull=False), "all": Q()}
 
 _WHY = (
@@ -32,7 +32,7 @@ class ArchiveFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
         # The page of an archived agent sends its actions to the list.
-        unless_asked = Q() if request.method == "POST" else ~_AT_REST
+        unless_asked = Q() if request.method == "POST" else ~AT_REST
         return queryset.filter(_WHICH.get(self.value() or "", unless_asked))
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -52,6 +54,18 @@ _BALANCE.__name__, _PER_PAYMENT.__name__ = "num_balance", "num_per_payment"  # a
 
 SORTABLE = ("id", "asset", _BALANCE)
 BUDGET_COLUMNS = (_BALANCE, _DAY, _WEEK, _RUNWAY, _PER_PAYMENT, _REVISION)
+
+
+@admin.display(description="state")
+def state_column(agent: Agent) -> SafeString:
+    """Show an agent's state, who above it is paused, and its place in a tree; the list has read it for all its rows."""
+    state = format_html('<span class="badge {}">{}</span>', agent.state, agent.state)
+    paused_by, below = vars(agent)["paused_by"], vars(agent)["below"]
+    if paused_by:
+        state = format_html('{} <span class="badge paused long">paused by {}</span>', state, paused_by)
+    place = f"under {agent.ancestors[-1]}" if agent.ancestors else f"{below:,} below it" if below else ""
+    tree = reverse("admin:policy_agent_tree", args=[quote(agent.pk)])
+    return format_html('{}<a class="place" href="{}">{}</a>', state, tree, place) if place else state
 
 
 @admin.display(description="gas in 24 h")

@@ -14,6 +14,7 @@ from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.leading import do_and_lead_to_agent, lead_to_agent, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
+from policy.limits import under
 from policy.models import Agent, PolicyRevision, PolicyTemplate
 from policy.one_person import takes_two
 from policy.revisions import limits_of
@@ -49,7 +50,7 @@ def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, templa
         messages.error(request, "The policy or the template was changed meanwhile. Look at the difference again.")
     if request.method == "POST" and not (asked == seen and reason.is_valid()):
         return lead_to_page(request, reason)
-    old, new = limits_of(present), limits_of(template)
+    old, new = limits_of(present), under(present.more.parent, limits_of(template))
     differences = compare(old, new, agent.asset)
     if request.method == "POST":
         return _propose(request, present, template, differences, reason.cleaned_data["reason"])

@@ -10,9 +10,11 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount
 from payments.admin.agents.limit_fields import grouped, has_any, make_fields, write_initial
+from payments.admin.agents.parent_field import ParentField
 from policy.agent_ids import check_agent_id
 from policy.limits import Limits
 from policy.more_limits import PARTS, MoreLimits
+from policy.parents import check_place
 from policy.revisions import check_limits
 from services.models import Service, ServiceStatus
 
@@ -25,7 +27,7 @@ ALL, SOME = "all", "some"
 
 
 class LimitsForm(forms.Form):
-    """The limits of a policy and the services that it allows."""
+    """The limits of a policy and the services that it allows, as several agents may have them."""
 
     _asset = Asset.USDC
     max_per_payment = AmountField(allows_zero=True, label="Per payment")
@@ -67,7 +69,7 @@ class LimitsForm(forms.Form):
         """Give the limits of a valid form."""
         cleaned = self.cleaned_data
         services = None if cleaned["allows"] == ALL else sorted(set(cleaned["services"]))
-        more = MoreLimits(**{name: cleaned[name] for name in _OPTIONAL})
+        more = MoreLimits(**{name: cleaned.get(name) for name in _OPTIONAL})
         return Limits(cleaned["max_per_payment"], cleaned["daily_limit"], cleaned["weekly_limit"], services, more)
 
     @property
@@ -88,10 +90,32 @@ class LimitsForm(forms.Form):
     def _set_asset(self, asset: Asset) -> None:
         self._asset = asset
         for name in (*_AMOUNTS, *_OPTIONAL):
-            self.fields[name].asset = asset  # type: ignore[attr-defined]
+            if name in self.fields:
+                self.fields[name].asset = asset  # type: ignore[attr-defined]
 
 
-class AgentForm(LimitsForm):
+class PolicyForm(LimitsForm):
+    """The policy of one agent: its limits, and which agent is above it. `agent_id` "": that of a new one."""
+
+    def __init__(
+        self, posted: Any, *, agent_id: str = "", asset: Asset | None = None, limits: Limits | None = None
+    ) -> None:
+        super().__init__(posted, asset=asset, limits=limits)
+        self._agent_id, self._parent = agent_id, None if limits is None else limits.more.parent
+        self.fields["parent"] = ParentField(agent_id, asset)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        parent = cleaned.get("parent")
+        if parent is not None and parent != self._parent:
+            try:
+                check_place(self._agent_id or cleaned.get("id", ""), self._asset, parent)
+            except OperationRefused as refusal:
+                self.add_error("parent", str(refusal))
+        return cleaned
+
+
+class AgentForm(PolicyForm):
     """A new agent: its id, the asset of its allowance, its first limits."""
 
     id = forms.CharField(

@@ -1,4 +1,7 @@
-"""The optional limits of a policy in a form: a field for each, which is empty where there is no such limit."""
+"""The optional limits of a policy in a form: a field for each, which is empty where there is no such limit.
+
+The parent, which is an agent's own, has a place of its own: see `parent_field`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +14,10 @@ from django.utils.safestring import SafeString
 
 from foundation.console.amounts import read_amount
 from foundation.kernel.assets import Asset
-from policy.limit_kinds import PAYEES
+from policy.limit_kinds import PARENT, PAYEES
 from policy.more_limits import PARTS, LimitPart, MoreLimits, given
 
+_SHARED = tuple(part for part in PARTS if part.kind is not PARENT)
 # By how their fields begin; they stand in this order.
 _HEADINGS = {
     "allowed_tags": "Groups of payees",
@@ -26,6 +30,8 @@ _HEADINGS = {
 _HELP = {
     "payee_limits": "Payees with other limits than these, one a line, such as `shop: payment 5, day 20, week none`. "
     "What a line does not name is as for every payee.",
+    "parent": "The id of an agent in the same asset, or nothing. Its limits and its status hold for the payments of "
+    "this one, too, and so do those of all above it. Each has its own balance.",
 }
 
 
@@ -54,8 +60,8 @@ class LimitField(forms.Field):
 
 
 def make_fields() -> dict[str, LimitField]:
-    """Make the fields of all optional limits, by their names."""
-    return {part.field: LimitField(part) for part in PARTS}
+    """Make the fields of the optional limits, by their names."""
+    return {part.field: LimitField(part) for part in _SHARED}
 
 
 def write_initial(more: MoreLimits) -> dict[str, str]:
@@ -66,13 +72,13 @@ def write_initial(more: MoreLimits) -> dict[str, str]:
 
 def grouped(form: forms.Form) -> Iterator[tuple[str, list[forms.BoundField]]]:
     """Yield the fields of the optional limits of a form, with a heading for those that are about one thing."""
-    for heading, parts in groupby(PARTS, _heading_of):
+    for heading, parts in groupby(_SHARED, _heading_of):
         yield heading, [form[part.field] for part in parts]
 
 
 def has_any(form: forms.Form) -> bool:
     """Tell whether a form has something in a field of an optional limit."""
-    return any(form[part.field].value() for part in PARTS)
+    return any(form[part.field].value() for part in _SHARED)
 
 
 def _heading_of(part: LimitPart) -> str:

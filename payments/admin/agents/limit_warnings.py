@@ -7,6 +7,7 @@ from typing import Any
 from foundation.console.figures import named, show_amount
 from foundation.kernel.times import utc_now
 from payments.admin.agents.limit_words import write_moment
+from payments.admin.agents.moves import doubts_of_parent
 from policy.limits import Limits
 from policy.more_limits import PART_OF_FIELD
 from services.models import Service
@@ -56,6 +57,7 @@ def warnings(limits: Limits, asset: str, *, now: datetime | None = None) -> list
         *_of_time(limits, now or utc_now()),
         *_of_unknown_payees(limits),
         *_of_empty_tags(limits),
+        *doubts_of_parent(limits),
     ]
 
 

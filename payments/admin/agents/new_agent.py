@@ -12,6 +12,7 @@ from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
 from payments.admin.agents.forms import AgentForm
 from payments.admin.agents.limit_warnings import warnings
+from payments.admin.agents.moves import say_move
 from policy.agent_ids import check_is_distinct, find_lookalikes
 from policy.one_person import takes_two
 from policy.operations import check_new_agent
@@ -59,6 +60,7 @@ def _show_or_make(request: HttpRequest, form: AgentForm, posted: QueryDict) -> H
         parts=compare(None, form.limits(), asset),
         needs_second=takes_two(agent_id, asset, form.limits()),
         warnings=doubts,
+        move=say_move(agent_id, None, form.limits()),
         sent=[(name, value) for name in AgentForm.field_order for value in posted.getlist(name)],
     )
 

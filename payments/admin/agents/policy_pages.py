@@ -18,12 +18,13 @@ from ledger.past_payees import read_payees
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.effects import show_effect
-from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
+from payments.admin.agents.forms import LIMIT_FIELDS, PolicyForm
 from payments.admin.agents.leading import do_and_lead_to_agent
 from payments.admin.agents.limit_warnings import warnings
+from payments.admin.agents.moves import say_move
 from payments.admin.agents.shadow_page import SHADOW
 from policy.admin.key_forms import ReasonForm
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision
 from policy.one_person import takes_two
 from policy.proposals import propose_policy
@@ -43,10 +44,9 @@ def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
     asset = Asset(agent.asset)
     posted = sent(request)
     if posted is None or "again" in posted:
-        return _show_editor(
-            request, agent, present, LimitsForm(posted, asset=asset, limits=_beginning(request, present))
-        )
-    form = LimitsForm(posted, asset=asset, limits=limits_of(present))
+        limits = _beginning(request, present)
+        return _show_editor(request, agent, present, PolicyForm(posted, agent_id=agent.pk, asset=asset, limits=limits))
+    form = PolicyForm(posted, agent_id=agent.pk, asset=asset, limits=limits_of(present))
     if form.is_valid() and form.limits() == _sorted(limits_of(present)):
         form.add_error(None, "Nothing is changed.")
     if not form.is_valid():
@@ -54,7 +54,7 @@ def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
     return _confirm(request, agent, present, form)
 
 
-def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
+def _show_editor(request: HttpRequest, agent: Agent, present: PolicyRevision, form: PolicyForm) -> HttpResponse:
     return show_page(
         request,
         "console/agents/policy.html",
@@ -77,7 +77,7 @@ class _Change:
     effect: Preview
 
 
-def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: LimitsForm) -> HttpResponse:
+def _confirm(request: HttpRequest, agent: Agent, present: PolicyRevision, form: PolicyForm) -> HttpResponse:
     """Show what the change would have done and ask for a reason; with one, propose it."""
     reason, seen = ReasonForm.read(request.POST), request.POST.get("seen", "")
     is_seen = seen == str(present.number)
@@ -104,7 +104,7 @@ def _begin_shadow(request: HttpRequest, agent: Agent, limits: Limits, reason: st
     return do_and_lead_to_agent(request, agent.pk, asked)
 
 
-def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, form: LimitsForm) -> HttpResponse:
+def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, form: PolicyForm) -> HttpResponse:
     return show_page(
         request,
         "console/agents/preview.html",
@@ -114,6 +114,7 @@ def _show_preview(request: HttpRequest, change: _Change, reason: ReasonForm, for
         old_title=f"In force: {change.present}",
         differences=change.differences,
         warnings=warnings(change.limits, change.agent.asset),
+        move=say_move(change.agent.pk, limits_of(change.present), change.limits),
         days=PERIOD.days,
         has_shadow=find_shadow(change.agent.pk) is not None,
         **show_effect(request, change.agent.pk, change.effect),
@@ -165,7 +166,7 @@ def _beginning(request: HttpRequest, present: PolicyRevision) -> Limits:
     """Begin with the present limits, or with those of a shadow, or of an earlier revision that somebody wants back."""
     number = request.GET.get("from", "")
     if number == SHADOW and (shadow := find_shadow(present.agent_id)) is not None:
-        return limits_of(shadow)
+        return under(present.more.parent, limits_of(shadow))
     earlier = None
     if number.isdecimal() and len(number) < len(str(2**31)):
         earlier = PolicyRevision.objects.filter(agent_id=present.agent_id, number=int(number)).first()

@@ -5,6 +5,7 @@ from typing import Any
 from foundation.kernel.assets import Asset
 from payments.admin.agents.differences import compare
 from payments.admin.agents.limit_warnings import warnings
+from payments.admin.agents.moves import say_move
 from policy.limit_texts import read_limits
 from policy.models import Agent, PolicyRevision
 from policy.revisions import limits_of
@@ -24,4 +25,5 @@ def look_at_policy(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
         "old_title": f"In force: {present}",
         "differences": compare(limits_of(present), limits, agent.asset),
         "warnings": warnings(limits, agent.asset),
+        "move": say_move(agent.pk, limits_of(present), limits),
     }

@@ -18,6 +18,7 @@ from payments.admin.agents.effects import show_effect
 from payments.admin.agents.leading import do_and_lead_to_agent, lead_to_agent, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
+from policy.limits import under
 from policy.models import Agent, PolicyRevision, ShadowRevision
 from policy.revisions import limits_of
 from policy.shadow_proposals import propose_to_drop
@@ -47,7 +48,7 @@ def show_shadow(request: HttpRequest, agent_id: str) -> HttpResponse:
 def _show(request: HttpRequest, agent: Agent, shadow: ShadowRevision, form: ReasonForm) -> HttpResponse:
     """Show it; raises OperationRefused if only a later release knows one of its limits."""
     present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-    limits = limits_of(shadow)
+    limits = under(present.more.parent, limits_of(shadow))
     effect = preview_limits(agent, limits, now=utc_now(), payees=read_payees(limits), since=shadow.created_at)
     return show_page(
         request,

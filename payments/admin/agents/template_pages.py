@@ -23,7 +23,7 @@ from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
 from payments.admin.agents.leading import do_and_lead, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
 from policy.revisions import limits_of
 from policy.template_operations import check_new_template, followers_of
@@ -121,7 +121,7 @@ class _Change:
     def by_agents(self) -> list[tuple[list[str], list[Difference]]]:
         """Give what changes for whom: for all alike, unless a policy is not what its template says."""
         changes = sorted(
-            (compare(limits_of(one), self.limits, self.template.asset), f"{one.agent_id} ({one})")
+            (compare(under(None, limits_of(one)), self.limits, self.template.asset), f"{one.agent_id} ({one})")
             for one in self.followers
         )
         return [
