@@ -1,6 +1,7 @@
 """`POST /v1/payments/evaluate` of an agent within the budgets of others."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_each_rule_has_the_figures_of_the_level_where_the_least_remains(api, ser
     ("limit", "rule"), [("daily_limit", "under_daily_limit"), ("hourly_limit", "under_hourly_limit")]
 )
 def test_what_a_level_would_refuse_is_told_as_the_refusal_tells_it(api, service, limit, rule):
-    root = make_agent(**{limit: Decimal(4)})
+    limits: dict[str, Any] = {limit: Decimal(4)}
+    root = make_agent(**limits)
     leaf = make_child(make_child(root))
     decide(make_child(root), service, "3")
 
@@ -90,14 +92,13 @@ def test_a_pause_above_and_a_payee_that_a_level_does_not_allow_name_it(api):
 
 
 def test_a_person_whom_a_level_asks_is_told_with_the_level(api, service):
-    leaf = make_path(2, approval_above=Decimal(5))[1]
-    root_asks = make_child(make_agent(approval_above=Decimal(1)))
+    own, root = make_path(2, approval_above=Decimal(5))[1], make_agent(approval_above=Decimal(1))
 
-    own, above = evaluate(api, leaf, service, "6"), evaluate(api, root_asks, service, "2")
+    own, above = evaluate(api, own, service, "6"), evaluate(api, make_child(root), service, "2")
 
     assert (own["result"], "level" in own) == ("held", False)
     assert (above["result"], above["rule"], above["code"]) == ("held", "under_approval_limit", None)
-    assert above["level"]["agentId"] == root_asks.ancestors[0]
+    assert above["level"] == level_of(root)
 
 
 def test_an_agent_that_nobody_is_above_is_told_of_no_level(api, service):
