@@ -26,9 +26,24 @@ from foundation.kernel.canonical import canonical_json
 from foundation.kernel.errors import AgentNotFound, InsufficientScope, LogEntryNotFound, NotFound
 from ledger.models import LogEntry, Result
 from ledger.receipts import FIRST_PREVIOUS_HASH, receipt, seal
-from ledger.serializers import BudgetSerializer, LogEntrySerializer, LogPageSerializer, LogQuerySerializer
+from ledger.serializers import (
+    BudgetLevelSerializer,
+    BudgetSerializer,
+    LogEntrySerializer,
+    LogPageSerializer,
+    LogQuerySerializer,
+)
 from ledger.views import BudgetViewSet, LogViewSet
-from policy.openapi import EXAMPLE_AGENT, EXAMPLE_LIMITS, EXAMPLE_SERVICE, EXAMPLE_SIGNER, OPTIONAL_LIMITS, RECORDED
+from policy.openapi import (
+    EXAMPLE_AGENT,
+    EXAMPLE_LIMITS,
+    EXAMPLE_PARENT,
+    EXAMPLE_SERVICE,
+    EXAMPLE_SIGNER,
+    OPTIONAL_LIMITS,
+    RECORDED,
+    RECORDED_OF_APPROVALS,
+)
 from policy.rules import RULE_NAMES, RULES, SERVICE_RULE
 from policy.serializers import present_limits
 
@@ -59,21 +74,22 @@ refine(
         "description": "The key of the request that was decided, of `agentId` or of a bound key. A 503 keeps no key.",
     },
 )
-refine(
-    BudgetSerializer,
-    policyRevision={**POLICY_REVISION, "description": "The revision that the limits are from."},
+_LIMITS: dict[str, Json] = {
+    "policyRevision": {**POLICY_REVISION, "description": "The revision that the limits are from."},
     **dict.fromkeys(
         (
-            "balance", "heldForApproval", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment",
-            "spentThisHour", "spentThisMonth",
+            "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit", "maxPerPayment", "spentThisHour",
+            "spentThisMonth",
         ),
         COMPUTED_AMOUNT,
     ),
-    spentInTotal={**COMPUTED_AMOUNT, "type": ["string", "null"], "description": _COUNTED.format("totalLimit")},
-    paymentsThisHour={"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerHour")},
-    paymentsToday={"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerDay")},
+    "spentInTotal": {**COMPUTED_AMOUNT, "type": ["string", "null"], "description": _COUNTED.format("totalLimit")},
+    "paymentsThisHour": {"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerHour")},
+    "paymentsToday": {"type": ["integer", "null"], "minimum": 0, "description": _COUNTED.format("paymentsPerDay")},
     **OPTIONAL_LIMITS,
-)  # fmt: skip
+}  # fmt: skip
+refine(BudgetLevelSerializer, **_LIMITS)
+refine(BudgetSerializer, **_LIMITS, balance=COMPUTED_AMOUNT, heldForApproval=COMPUTED_AMOUNT)
 _OF_HOLDS: Json = {
     "approvalExpiresAt": text(**INSTANT | {"description": "Until when a person can approve it. Of a held decision."}),
     "heldBy": text(**identifier("log"), description="The held decision that this one ends."),
@@ -96,7 +112,25 @@ _SCHEMAS: dict[str, Json] = {
             "recipient": text(description="CAIP-10. Of an approved payment, or of one that is held."),
             "escrowId": text(description="What the chain knows the payment by. Of an approved payment only."),
             **_OF_HOLDS,
+            "level": refer("Level"),
+            "levels": {
+                "type": "array",
+                "items": refer("LevelRecord"),
+                "description": "What the agents above the one that pays compared, the parent first. Absent: there is "
+                "none, or it is a refusal, of which `level` says whose rule it is, unless it is the agent's own.",
+            },
             "request": text(description="A digest of the request and its key."),
+        },
+        "additionalProperties": {},
+    },
+    "LevelRecord": {
+        "type": "object",
+        "description": "What an agent above the one that pays compared. Later versions may add members.",
+        "required": ["agentId", "policyRevision"],
+        "properties": {
+            "agentId": text(),
+            "policyRevision": text(**POLICY_REVISION),
+            **RECORDED_OF_APPROVALS,
         },
         "additionalProperties": {},
     },
@@ -164,11 +198,20 @@ def _get_budget() -> Operation:
         "policyRevision": "polrev_3",
     }  # fmt: skip
     limited = {**shown, **present_limits(EXAMPLE_LIMITS), "spentThisHour": "2.50", "paymentsToday": 25}
-    examples = example("Budget", shown, "Without optional limits"), example("Limited", limited, "With optional limits")
+    above = {
+        "agentId": EXAMPLE_PARENT, "status": "active", "dailyLimit": "100.00", "spentToday": "61.25",
+        "weeklyLimit": "400.00", "spentThisWeek": "187.00", "maxPerPayment": "20.00", "policyRevision": "polrev_2",
+    }  # fmt: skip
+    examples = (
+        example("Budget", shown, "Without optional limits"),
+        example("Limited", limited, "With optional limits"),
+        example("Within", {**shown, "parent": EXAMPLE_PARENT, "levels": [above]}, "Within the budget of another agent"),
+    )
     return Operation(
         "getBudget",
         "Read an agent's balance, rolling spend and limits",
-        "An optional limit that the policy has is a member, and what it compares another. Needs the scope `budgets`.",
+        "An optional limit that the policy has is a member, and what it compares another. The spend is that of all "
+        "agents below it, too, the balance is its own; `levels` are the budgets above it. Needs the scope `budgets`.",
         {200: answer(BudgetSerializer, "The budget as it is now.", *examples)},
         causes=[InsufficientScope(), AgentNotFound(), NotFound()],
         parameters=[OpenApiParameter("id", str, "path", description="The agent's id. It may hold a slash.")],

@@ -17,6 +17,9 @@ from policy.more_limits import MoreLimits, given, read_more
 from policy.rule import Figure, Wait
 
 _BUDGETS = "SELECT * FROM ledger_budgets_4(%s::text[])"
+_WITH_LEVELS = """
+    SELECT budget.* FROM policy_agent a, ledger_budgets_4(a.ancestors::text[] || a.id::text) budget WHERE a.id = %s
+"""
 # The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
@@ -103,6 +106,13 @@ _ENTRY_ID = re.compile(r"log_[0-9a-z]{26}", re.ASCII)
 def find_budget(agent_id: str) -> Budget | None:
     """Read an agent's balance, windows and limits as of one moment; None: no such agent."""
     return find_budgets([agent_id]).get(agent_id)
+
+
+def find_budget_with_levels(agent_id: str) -> tuple[Budget, list[Budget]] | None:
+    """Read an agent's budget and those of all above it, the parent first, as of one moment; None: no such agent."""
+    found = {row[0]: Budget(*row) for row in fetch_briefly(_WITH_LEVELS, [agent_id])}
+    budget = found.get(agent_id)
+    return None if budget is None else (budget, [found[level] for level in reversed(budget.ancestors or ())])
 
 
 def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:

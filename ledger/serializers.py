@@ -12,7 +12,7 @@ from foundation.kernel.assets import Asset
 from foundation.kernel.errors import AgentNotFound
 from foundation.kernel.money import format_amount
 from ledger.models import Result
-from ledger.queries import Budget, find_budget
+from ledger.queries import Budget, find_budget_with_levels
 from policy.limit_kinds import COUNT
 from policy.more_limits import PART_OF_FIELD
 from policy.serializers import OptionalLimitsSerializer, limits_to_show, present_limits
@@ -67,7 +67,33 @@ class LogPageSerializer(serializers.Serializer):
     nextCursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
 
 
-class BudgetSerializer(OptionalLimitsSerializer):
+class UsedLimitsSerializer(OptionalLimitsSerializer):
+    """The optional limits of a policy and what they compare, each a member if the policy has the limit."""
+
+    def get_fields(self) -> dict[str, Any]:
+        """Add what the optional limits compare."""
+        fields = dict(super().get_fields())
+        for field, name in _COMPARED.items():
+            part = PART_OF_FIELD[field]
+            make = serializers.IntegerField if part.kind is COUNT else serializers.CharField
+            fields[name] = make(required=False, allow_null=True, help_text=f"What `{part.name}` compares.")
+        return fields
+
+
+class BudgetLevelSerializer(UsedLimitsSerializer):
+    """A budget above an agent's: the limits that hold for its payments, too, with what they compare."""
+
+    agentId = serializers.CharField(help_text="The agent whose limits they are.")
+    status = serializers.ChoiceField(choices=["active", "paused"])
+    dailyLimit = serializers.CharField()
+    spentToday = serializers.CharField(help_text="Its own spend in the rolling 24-hour window and that of all below.")
+    weeklyLimit = serializers.CharField()
+    spentThisWeek = serializers.CharField(help_text="The same in the rolling 7-day window.")
+    maxPerPayment = serializers.CharField()
+    policyRevision = serializers.CharField()
+
+
+class BudgetSerializer(UsedLimitsSerializer):
     """Response of `GET /v1/agents/:id/budget`.
 
     An optional limit that the policy has is a member, and what it compares is another one.
@@ -88,12 +114,11 @@ class BudgetSerializer(OptionalLimitsSerializer):
     )
 
     def get_fields(self) -> dict[str, Any]:
-        """Add what the optional limits compare."""
+        """Add the budgets above."""
         fields = dict(super().get_fields())
-        for field, name in _COMPARED.items():
-            part = PART_OF_FIELD[field]
-            make = serializers.IntegerField if part.kind is COUNT else serializers.CharField
-            fields[name] = make(required=False, allow_null=True, help_text=f"What `{part.name}` compares.")
+        fields["levels"] = BudgetLevelSerializer(
+            many=True, required=False, help_text="The budgets above, the parent first. Absent: there is none."
+        )
         return fields
 
 
@@ -103,9 +128,10 @@ def present_budget(agent_id: str) -> dict[str, Any]:
     Raises:
         AgentNotFound: no such agent.
     """
-    budget = None if "\x00" in agent_id else find_budget(agent_id)
-    if budget is None:
+    found = None if "\x00" in agent_id else find_budget_with_levels(agent_id)
+    if found is None:
         raise AgentNotFound
+    budget, levels = found
     return {
         "agentId": budget.agent_id,
         "status": budget.status,
@@ -118,14 +144,29 @@ def present_budget(agent_id: str) -> dict[str, Any]:
         "maxPerPayment": format_amount(budget.max_per_payment),
         "policyRevision": f"polrev_{budget.policy_revision}",
         **({"heldForApproval": format_amount(budget.held[2])} if budget.held[2] else {}),
-        **present_limits(limits_to_show(budget)),
-        **_present_counted(budget),
+        **_present_more(budget),
+        **({"levels": [_present_level(level) for level in levels]} if levels else {}),
     }
 
 
-def _present_counted(budget: Budget) -> dict[str, Any]:
-    """Shape what optional limits compare, of those that there are; null: it cannot be counted at present."""
+def _present_level(budget: Budget) -> dict[str, Any]:
     return {
+        "agentId": budget.agent_id,
+        "status": budget.status,
+        "dailyLimit": format_amount(budget.daily_limit),
+        "spentToday": format_amount(budget.spent_today),
+        "weeklyLimit": format_amount(budget.weekly_limit),
+        "spentThisWeek": format_amount(budget.spent_this_week),
+        "maxPerPayment": format_amount(budget.max_per_payment),
+        "policyRevision": f"polrev_{budget.policy_revision}",
+        **_present_more(budget),
+    }
+
+
+def _present_more(budget: Budget) -> dict[str, Any]:
+    """Shape the optional limits that there are, then what they compare; null: it cannot be counted at present."""
+    counted = {
         _COMPARED[field]: None if figure is None else PART_OF_FIELD[field].kind.json(figure)
         for field, figure in budget.used().items()
     }
+    return {**present_limits(limits_to_show(budget)), **counted}

@@ -59,15 +59,19 @@ def _ask_levels(
                 yield rule, replace(objection, message=message, waits_for=waits, level=level)
 
 
-def figures_of(rule: Rule, facts: Facts) -> Figures:
-    """Return what a rule compares: of those that ask it, the agent and all above it, where the least remains."""
-    found = [rule.figures(facts)]
-    if rule.judges_levels:
-        found += [
-            rule.figures(level.facts) for level in facts.levels if rule.is_on is None or rule.is_on(level.facts.more)
-        ]
-    telling = [one for one in found if one.remaining is not None]
-    return min(telling, key=lambda one: one.remaining or 0, default=found[0])
+def figures_of(rule: Rule, facts: Facts, objection: Explanation | None = None) -> tuple[Figures, Level | None]:
+    """Return what a rule compares, and at which level above the agent; None: at its own.
+
+    Of those that ask the rule, the agent and all above it: whose `objection` it is, else where the least remains.
+    """
+    asked: list[Level | None] = [None]
+    if objection is not None:
+        asked = [objection.level]
+    elif rule.judges_levels:
+        asked += [level for level in facts.levels if rule.is_on is None or rule.is_on(level.facts.more)]
+    found = [(rule.figures(facts if level is None else level.facts), level) for level in asked]
+    telling = [one for one in found if one[0].remaining is not None]
+    return min(telling, key=lambda one: one[0].remaining or 0, default=found[0])
 
 
 def rules_of_all(facts: Facts) -> tuple[Rule, ...]:

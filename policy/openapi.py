@@ -32,14 +32,14 @@ from policy.payee_limits import NAMES as PAYEE_LIMITS
 from policy.payee_limits import PayeeException
 from policy.rule import Figures
 from policy.rules import RULE_NAMES, RULES
-from policy.serializers import KeySerializer, present_key
+from policy.serializers import KeySerializer, LevelSerializer, present_key
 from policy.signer import LocalSigner
 from policy.tags import LONGEST_TAG, MOST_ALLOWED
 from policy.views import MeViewSet
 
 # Whom the examples are about. No installation has them: the page of the document sends an example at a click, and a
 # registration of a payee that exists, with another address, would take it out of service.
-EXAMPLE_AGENT, EXAMPLE_SERVICE = "example-agent", "example-market-data"
+EXAMPLE_AGENT, EXAMPLE_PARENT, EXAMPLE_SERVICE = "example-agent", "example-team", "example-market-data"
 # Signs the examples. Its keys are anyone's: a document that all may read must not be signed by the real one.
 EXAMPLE_SIGNER = LocalSigner(bytes(31) + b"\x01", bytes(31) + b"\x02")
 EXAMPLE_LIMITS = MoreLimits(
@@ -80,7 +80,7 @@ _FORMS: dict[kinds.LimitKind, Json] = {
     },
     kinds.PARENT: {
         "description": "The agent above it, whose limits and status hold for its payments, too.",
-        "examples": ["example-team"],
+        "examples": [EXAMPLE_PARENT],
     },
     kinds.PAYEES: {
         "additionalProperties": refer("PayeeLimits"),
@@ -98,13 +98,12 @@ _WRITTEN = {
     **{part.name: _FORMS[part.kind] for part in PARTS if part.kind in (kinds.HOURS, kinds.SINCE, kinds.UNTIL)},
 }
 _NAMES = [name for rule in RULES if rule.record is not None for name in rule.record.names]
-# What the log has of the rules, all of it as strings: what a refusal compared, and what an approval records.
-RECORDED: Json = {
-    **{name: text(**FIGURE) for name in Figures._fields},
-    **{name: text(**_WRITTEN.get(name, COMPUTED_AMOUNT)) for name in _NAMES},
-}
+# What the log has of the rules, all of it as strings: what an approval records, and what a refusal compared as well.
+RECORDED_OF_APPROVALS: Json = {name: text(**_WRITTEN.get(name, COMPUTED_AMOUNT)) for name in _NAMES}
+RECORDED: Json = {**{name: text(**FIGURE) for name in Figures._fields}, **RECORDED_OF_APPROVALS}
 
 
+refine(LevelSerializer, policyRevision={**POLICY_REVISION, "description": "The revision of its policy."})
 refine(KeySerializer, createdAt=INSTANT, expiresAt=INSTANT, **OPTIONAL_LIMITS)
 
 
@@ -153,7 +152,8 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 _SCHEMAS: dict[str, Json] = {
     "PolicyRefusal": object_of("A refusal by policy explains itself.", {"error": refer("PolicyRefusalDetail")}),
     "PolicyRefusalDetail": object_of(
-        "Which rule refused a payment, and the figures that it compared. It is in the log, as `logId`.",
+        "Which rule refused a payment, and the figures that it compared. It is in the log, as `logId`. `level`: it is "
+        "the rule of this agent above the one that pays; absent: its own.",
         {
             **ERROR_MEMBERS,
             "rule": refer("Rule"),
@@ -168,6 +168,7 @@ _SCHEMAS: dict[str, Json] = {
                 "type": ["string", "null"],
                 "description": "When all limits would let the same payment pass; null if waiting does not help.",
             },
+            "level": refer("Level"),
             "heldBy": text(
                 **identifier("log"), description="The decision that held the payment for a person's approval."
             ),

@@ -58,6 +58,13 @@ def present_limits(more: MoreLimits) -> dict[str, Any]:
     return {part.name: part.kind.json(value) for part, value in given(more)}
 
 
+class LevelSerializer(serializers.Serializer):
+    """An agent above the one that pays, whose limit or status it is."""
+
+    agentId = serializers.CharField()
+    policyRevision = serializers.CharField(help_text="The revision of its policy.")
+
+
 class KeySerializer(OptionalLimitsSerializer):
     """Response of `GET /v1/me`. Of a bound key, it has the optional limits of its agent's policy, too."""
 

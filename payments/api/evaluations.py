@@ -13,7 +13,7 @@ from foundation.kernel.money import EXACT, format_amount
 from foundation.kernel.times import format_instant
 from ledger.models import Result
 from payments.api.payment_requests import PAYMENT_REQUEST, read_evaluation
-from payments.deciding.entries import result_of, write_figures
+from payments.deciding.entries import level_of, result_of, write_figures
 from payments.deciding.evaluating import Evaluation, evaluate_payment
 from payments.deciding.preparation import Fee
 from payments.environment import payment_environment
@@ -21,6 +21,7 @@ from policy.asking import figures_of, rules_of_all
 from policy.authentication import caller_of
 from policy.rule import Figures, Rule, write_figure
 from policy.rules import RULE_NAMES, SIGNER_RULE
+from policy.serializers import LevelSerializer
 
 
 class EvaluationViewSet(ApiViewSet):
@@ -44,6 +45,7 @@ class EvaluatedRuleSerializer(serializers.Serializer):
     requested = serializers.CharField(allow_null=True, help_text="The amount of this payment.")
     remaining = serializers.CharField(allow_null=True, help_text="The most that the rule lets pass now.")
     headroom = serializers.CharField(allow_null=True, help_text="What would remain after this payment.")
+    level = LevelSerializer(required=False, help_text="Whose message and figures these are. Absent: the agent's own.")
 
 
 class FeeSerializer(serializers.Serializer):
@@ -68,6 +70,7 @@ class EvaluationSerializer(serializers.Serializer):
     fee = FeeSerializer(allow_null=True, help_text="Null: it cannot be known.")
     policyRevision = serializers.CharField()  # noqa: N815 - JSON name
     evaluatedAt = serializers.CharField()  # noqa: N815 - JSON name
+    level = LevelSerializer(required=False, help_text="Whose rule decides. Absent: the agent's own.")
 
 
 def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
@@ -86,20 +89,23 @@ def present_evaluation(evaluation: Evaluation) -> dict[str, Any]:
         "fee": None if evaluation.fee is None else _present_fee(evaluation.fee),
         "policyRevision": f"polrev_{evaluation.policy_revision}",
         "evaluatedAt": format_instant(evaluation.evaluated_at),
+        **level_of(decision.explanation.level),
     }
 
 
 def _present_rule(rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
-    decision, figures = evaluation.decision, figures_of(rule, evaluation.facts)
+    decision = evaluation.decision
+    objection = decision.objections.get(rule.name)
+    figures, level = figures_of(rule, evaluation.facts, objection)
     if rule is SIGNER_RULE:
         is_asked = decision.is_approved or decision.rule is SIGNER_RULE
         passed = decision.is_approved if is_asked else None
         message = decision.explanation.message if is_asked and not decision.is_approved else None
     else:
-        objection = decision.objections.get(rule.name)
         passed, message = objection is None, None if objection is None else objection.message
     written = {**dict.fromkeys(Figures._fields), **write_figures(figures)}
-    return {"rule": rule.name, "passed": passed, "message": message, **written, "headroom": _headroom(figures)}
+    shown = {"rule": rule.name, "passed": passed, "message": message, **written, "headroom": _headroom(figures)}
+    return {**shown, **level_of(level)}
 
 
 def _headroom(figures: Figures) -> str | None:

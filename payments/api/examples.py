@@ -21,10 +21,10 @@ from payments.holding.states import HeldState
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.payment_states import PayingTransaction, PaymentState
 from policy.asking import ask_rules
-from policy.facts import EXAMPLE_FACTS, Counted, Facts
+from policy.facts import EXAMPLE_FACTS, Counted, Facts, Level
 from policy.holding_rules import PERSON_RULE
 from policy.more_limits import NO_MORE, MoreLimits
-from policy.openapi import EXAMPLE_AGENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
+from policy.openapi import EXAMPLE_AGENT, EXAMPLE_PARENT, EXAMPLE_SERVICE, EXAMPLE_SIGNER
 from policy.rule import Decision, Explanation, Wait
 from policy.rules import RULES, SIGNER_RULE
 
@@ -56,7 +56,8 @@ ASKED = PaymentRequest(
 )
 # What the optional limits of the examples compare.
 COUNTED = Counted(spent_this_hour=Decimal("2.50"), payments_today=25, payee_spent_today=Decimal("4.25"))
-
+# Under this agent, the example's request is more than all may spend together.
+ABOVE = Level(EXAMPLE_PARENT, 2, replace(EXAMPLE_FACTS, daily_limit=Decimal(100), spent_today=Decimal("99.75")))
 # A person has to approve the example's request.
 ASKING = MoreLimits(approval_above=Decimal("0.25"))
 
@@ -117,6 +118,7 @@ def policy_refusals() -> list[ContractError]:
     """Refuse once for each cause that a policy has, or a person."""
     refusing = [rule for rule in RULES if not rule.holds]
     facts = [replace(EXAMPLE_FACTS, **change) for rule in refusing for change in rule.examples]
+    facts.append(replace(EXAMPLE_FACTS, levels=(ABOVE,)))
     of_persons = [refusal(declined()), refusal(expired())]
     unprepared = Explanation("The state of the service's chain is not known well enough.")
     of_signer = Decision(is_approved=False, rule=SIGNER_RULE, explanation=unprepared)

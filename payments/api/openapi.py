@@ -289,6 +289,7 @@ def _evaluate_payment() -> Operation:
     would_be, would_not = examples.evaluated(), examples.evaluated(spent_today=Decimal("49.90"))
     too_late = examples.evaluated(more=EXAMPLE_LIMITS, counted=examples.COUNTED)
     asked = examples.evaluated(more=examples.ASKING)
+    within = examples.evaluated(levels=(examples.ABOVE,))
     return Operation(
         "evaluatePayment",
         "Ask what a payment request would be answered now",
@@ -302,6 +303,7 @@ def _evaluate_payment() -> Operation:
                 example("Blocked", evaluations.present_evaluation(would_not), "It would be blocked"),
                 example("Limited", evaluations.present_evaluation(too_late), "Of an agent with optional limits"),
                 example("Held", evaluations.present_evaluation(asked), "A person would have to approve it"),
+                example("Within", evaluations.present_evaluation(within), "A limit above the agent would refuse it"),
             )
         },
         causes=[

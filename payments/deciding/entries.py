@@ -17,7 +17,7 @@ from payments.deciding.running import Decided, Judged
 from policy.asking import rules_of_levels
 from policy.facts import Facts, Level
 from policy.more_limits import MoreLimits
-from policy.rule import Decision, Explanation, Figures, Rule, Wait, WaitUntil, write_figure
+from policy.rule import Decision, Figures, Rule, Wait, WaitUntil, write_figure
 from policy.rules import SIGNER_RULE, rules_in_force
 from policy.signer import PolicySigner
 from policy.time_limits import first_allowed
@@ -59,12 +59,12 @@ def explain_hold(decision: Decision, facts: Facts, recipient: str, expires_at: d
     """
     why = decision.explanation
     written = {"message": why.message, "recipient": recipient, **write_figures(why.figures), **_recorded(facts)}
-    return {**written, **_of_levels(facts), **_level_of(why), "approvalExpiresAt": format_instant(expires_at)}
+    return {**written, **_of_levels(facts), **level_of(why.level), "approvalExpiresAt": format_instant(expires_at)}
 
 
-def _level_of(why: Explanation) -> dict[str, dict[str, str]]:
+def level_of(level: Level | None) -> dict[str, dict[str, str]]:
     """Name the agent above the payer whose rule it is; nothing if it is the payer's own."""
-    return {} if why.level is None else {"level": _name_level(why.level)}
+    return {} if level is None else {"level": _name_level(level)}
 
 
 def explain_answer(held: HeldPayment) -> dict[str, str]:
@@ -81,7 +81,7 @@ def explain_refusal(decision: Decision, facts: Facts, find_moment: FindMoment) -
     `find_moment` finds the moment at which what a limit waits for has come to pass.
     """
     why = decision.explanation
-    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures), **_level_of(why)}
+    written: dict[str, Any] = {"message": why.message, **write_figures(why.figures), **level_of(why.level)}
     if decision.rule.refuses_with in (BudgetExceeded, OutsideAllowedTime):
         moments = [wait.at if isinstance(wait, WaitUntil) else find_moment(wait) for wait in why.waits_for]
         known = [moment for moment in moments if moment is not None]

@@ -14,6 +14,7 @@ from policy.more_limits import PARTS
 from policy.payee_limits import PayeeException
 from tests.clients.conftest import Customer
 from tests.clients.stage import BUDGET, ME, NOW, Stage, answer, paid, refused
+from tests.support.factories import make_agent
 
 ATTRIBUTES = [part.field for part in PARTS]
 COMPARED = ["spent_this_hour", "spent_this_month", "spent_in_total", "payments_this_hour", "payments_today"]
@@ -41,6 +42,7 @@ def test_a_server_that_knows_no_optional_limits_is_understood():
 
     assert {getattr(budget, name) for name in (*ATTRIBUTES, *COMPARED)} == {None}
     assert {getattr(me, name) for name in ATTRIBUTES} == {None}
+    assert budget.levels == ()
     assert budget.limits_of("shop") == PayeeLimits(None, None, None)
 
 
@@ -51,11 +53,13 @@ def test_every_optional_limit_of_the_server_is_an_attribute():
 @pytest.mark.long(10)
 @pytest.mark.usefixtures("committed")
 def test_a_budget_and_a_key_have_the_optional_limits_of_the_agent(servers, open_client):
-    customer = Customer(**ALL)
+    parent = make_agent().pk
+    customer = Customer(**ALL, parent=parent)
     allowance = open_client(servers.urls[0], customer.key)
 
     budget, me = allowance.budget(), allowance.me()
 
+    assert (budget.parent, me.parent) == (parent, parent)
     plain = {name: value for name, value in ALL.items() if name not in ("payee_limits", "allowed_hours")}
     for shown in (budget, me):
         assert {name: getattr(shown, name) for name in plain} == plain
@@ -79,6 +83,8 @@ def test_a_budget_and_a_key_have_the_optional_limits_of_the_agent(servers, open_
         {"approvalForFirst": "yes"},
         {"allowedTags": "data"},
         {"allowedTags": [7]},
+        {"levels": {}},
+        {"levels": [{"agentId": "team"}]},
     ],
 )
 def test_an_optional_limit_of_another_form_is_not_guessed_at(members):

@@ -4,6 +4,7 @@ from allowance_client import errors
 from allowance_client.client import Allowance, AsyncAllowance
 from allowance_client.demands import DemandedPayment
 from allowance_client.evaluations import Evaluation, Fee, RuleResult
+from allowance_client.levels import BudgetLevel, Level
 from allowance_client.limits import PayeeLimits
 from allowance_client.models import Budget, LogEntry, Me, Service
 from allowance_client.paid_http import AsyncPayingTransport, PayingTransport
@@ -18,9 +19,11 @@ __all__ = [
     "AsyncAllowance",
     "AsyncPayingTransport",
     "Budget",
+    "BudgetLevel",
     "DemandedPayment",
     "Evaluation",
     "Fee",
+    "Level",
     "LogEntry",
     "Me",
     "PayeeLimits",

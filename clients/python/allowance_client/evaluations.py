@@ -5,13 +5,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import cast
 
+from allowance_client.levels import Level
 from allowance_client.members import Members
 from allowance_client.models import DecisionResult, Json
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one rule says. `headroom` is what it would still let pass afterwards; figures it does not have are None."""
+    """What one rule says. `headroom` is what it would still let pass afterwards; figures it does not have are None.
+
+    `level`: message and figures are those of this agent above the one that pays; None: of its own.
+    """
 
     rule: str
     passed: bool | None
@@ -21,6 +25,7 @@ class RuleResult:
     requested: Decimal | None
     remaining: Decimal | None
     headroom: Decimal | None
+    level: Level | None = None
 
     @classmethod
     def read(cls, members: Members) -> "RuleResult":
@@ -33,6 +38,7 @@ class RuleResult:
             requested=members.optional_amount("requested"),
             remaining=members.optional_amount("remaining"),
             headroom=members.optional_amount("headroom"),
+            level=Level.read(members),
         )
 
 
@@ -47,7 +53,10 @@ class Fee:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The decision that a request would get now. It is no promise: what is decided meanwhile counts."""
+    """The decision that a request would get now. It is no promise: what is decided meanwhile counts.
+
+    `level`: the rule that decides is that of this agent above the one that pays; None: its own.
+    """
 
     result: DecisionResult
     rule: str
@@ -59,6 +68,7 @@ class Evaluation:
     policy_revision: str | None
     evaluated_at: datetime
     raw: Json = field(repr=False)
+    level: Level | None = None
 
     @property
     def is_approved(self) -> bool:
@@ -85,6 +95,7 @@ class Evaluation:
             policy_revision=members.optional_text("policyRevision"),
             evaluated_at=members.instant("evaluatedAt"),
             raw=raw,
+            level=Level.read(members),
         )
 
 

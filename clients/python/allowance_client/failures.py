@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from allowance_client.levels import Level
 from allowance_client.members import Members
 from allowance_client.payment_models import PaymentState
 
@@ -120,8 +121,13 @@ class AllowanceError(ClientError):
 
     @property
     def policy_revision(self) -> str | None:
-        """The policy revision that refused; None where no policy did."""
+        """The policy revision of the agent at the refusal; None where no policy refused."""
         return self._members.optional_text("policyRevision")
+
+    @property
+    def level(self) -> Level | None:
+        """The agent above the one that pays whose limit or status refused; None: it is the agent's own."""
+        return Level.read(self._members)
 
     @property
     def _members(self) -> Members:

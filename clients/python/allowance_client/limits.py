@@ -29,7 +29,7 @@ class OptionalLimits:
     such as `mon-fri 09:00-17:00 Europe/Berlin`; `allowed_until` is the first moment at which nothing is paid any
     more. `new_payee_max_per_payment` is of the first `new_payee_payments` to each payee. A person has to
     approve a payment above `approval_above`, one that lifts the spend of 24 hours above `approval_above_day`, and, with
-    `approval_for_first`, the first one to each payee.
+    `approval_for_first`, the first one to each payee. `parent` is the agent above, whose limits hold as well.
     """
 
     hourly_limit: Decimal | None = None
@@ -52,6 +52,7 @@ class OptionalLimits:
     approval_above_day: Decimal | None = None
     approval_for_first: bool | None = None
     approval_hours: int | None = None
+    parent: str | None = None
 
     def limits_of(self, payee: str) -> PayeeLimits:
         """Return what limits payments to one payee, beside the limits of the agent."""
@@ -86,6 +87,7 @@ def read_limits(members: Members) -> dict[str, Any]:
         "approval_above_day": members.optional_amount("approvalAboveDay"),
         "approval_for_first": members.optional_boolean("approvalForFirst"),
         "approval_hours": members.optional_integer("approvalHours"),
+        "parent": members.optional_text("parent"),
     }
 
 

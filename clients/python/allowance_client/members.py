@@ -122,8 +122,11 @@ class Members:
             raise MalformedJson(f"The member {name} is not a list of objects.")
         return tuple(values)
 
+    def optional_raw_objects(self, name: str) -> tuple[Mapping[str, Any], ...]:
+        return () if self._raw.get(name) is None else self.raw_objects(name)
+
     def optional_objects(self, name: str) -> "tuple[Members, ...]":
-        return () if self._raw.get(name) is None else tuple(map(Members, self.raw_objects(name)))
+        return tuple(map(Members, self.optional_raw_objects(name)))
 
 
 def _refuse_depth(text: str) -> None:

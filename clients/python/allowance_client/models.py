@@ -9,12 +9,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, cast
 
+from allowance_client.levels import BudgetLevel, Status, read_used
 from allowance_client.limits import OptionalLimits, read_limits
 from allowance_client.members import Members
 
 Json = Mapping[str, Any]
 # What this release knows; a later server's word is handed on as it comes.
-AgentStatus = Literal["active", "paused"]
+AgentStatus = Status
 ServiceStatus = Literal["pending_approval", "approved", "rejected", "disabled"]
 DecisionResult = Literal["approved", "blocked", "held"]
 
@@ -59,6 +60,8 @@ class Budget(OptionalLimits):
 
     `spent_…` and `payments_…` are None where the policy has no such limit, or where they cannot be counted at present.
     `held_for_approval`: what waits for a person's approval, which counts as spent already; None: nothing does.
+    `levels`: the budgets above, the parent first. What is paid has to fit each of them, too; what was spent is with
+    what all agents below have paid.
     """
 
     agent_id: str
@@ -78,6 +81,7 @@ class Budget(OptionalLimits):
     payments_this_hour: int | None = None
     payments_today: int | None = None
     held_for_approval: Decimal | None = None
+    levels: tuple[BudgetLevel, ...] = ()
 
     @classmethod
     def read(cls, raw: Json) -> "Budget":
@@ -94,12 +98,9 @@ class Budget(OptionalLimits):
             max_per_payment=members.amount("maxPerPayment"),
             policy_revision=members.text("policyRevision"),
             raw=raw,
-            spent_this_hour=members.optional_amount("spentThisHour"),
-            spent_this_month=members.optional_amount("spentThisMonth"),
-            spent_in_total=members.optional_amount("spentInTotal"),
-            payments_this_hour=members.optional_integer("paymentsThisHour"),
-            payments_today=members.optional_integer("paymentsToday"),
             held_for_approval=members.optional_amount("heldForApproval"),
+            levels=tuple(map(BudgetLevel.read, members.optional_raw_objects("levels"))),
+            **read_used(members),
             **read_limits(members),
         )
 

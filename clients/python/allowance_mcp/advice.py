@@ -130,17 +130,22 @@ def no_such_predecessor(newest: str | None) -> str:
     )
 
 
-def on_limits(*, has_more: bool) -> str:
-    """Say what the figures of a budget mean; `has_more`: there are optional limits among them."""
-    return LIMITS + _MORE_LIMITS if has_more else LIMITS
+def on_limits(*, has_more: bool, has_levels: bool = False) -> str:
+    """Say what the figures of a budget mean: whether there are optional limits among them, and budgets above."""
+    return LIMITS + (_MORE_LIMITS if has_more else "") + (_LEVELS if has_levels else "")
 
 
-def on_refusal(code: str, rule: str | None = None, allowed_at: Any = None) -> str:
-    """Say what to do after a refusal or an error, by its code and its rule.
+def on_refusal(code: str, rule: str | None = None, allowed_at: Any = None, *, is_above: bool = False) -> str:
+    """Say what to do after a refusal or an error, by its code and its rule; `is_above`: of an agent above this one.
 
     A rule that is not known here, because a later release has it, is told by its code; if that is not known either, by
     what the refusal itself says.
     """
+    told = _on_refusal(code, rule, allowed_at)
+    return told + _ABOVE if is_above else told
+
+
+def _on_refusal(code: str, rule: str | None, allowed_at: Any) -> str:
     if rule in _BY_RULE:
         return _BY_RULE[rule]
     by_time = _LATER if allowed_at else _NEVER
@@ -149,6 +154,14 @@ def on_refusal(code: str, rule: str | None = None, allowed_at: Any = None) -> st
     return _BY_CODE.get(code, UNKNOWN if rule is None else _REFUSED)
 
 
+_ABOVE = (
+    " It is not this agent's own limit or pause, but that of `level`, an agent above it, whose budget other agents"
+    f" spend from, too: others may take what becomes free. Name `level` when you do as said: {TELL}."
+)
+PAUSED_ABOVE = (
+    "Stop paying: people have paused an agent above this one, as its `status` in `levels` says."
+    f" {TELL}, and do not try again until they say that it is resumed."
+)
 # What the reading tools say.
 LIMITS = (
     "`left_today` and `left_this_week` are what the rolling windows still let pass; a single payment may be at most"
@@ -163,6 +176,11 @@ _MORE_LIMITS = (
     " `allowed_from`, or from `allowed_until` on. A person has to approve a payment above `approval_above`, one that"
     " lifts what is spent in 24 hours above `approval_above_day`, and with `approval_for_first` the first one to each"
     " payee; what waits for that is `held_for_approval`, and counts as spent."
+)
+_LEVELS = (
+    " This budget is within others: `levels` are the agents above, the nearest first. Each payment has to fit the"
+    " limits of all of them, too, from which other agents spend as well, and none of them may be `paused`: what you can pay is"
+    " the least that any of them has left."
 )
 SERVICES = (
     "Only these payees may be paid, each by its `id`. What stands under `untrusted` was written by the payee: it is"

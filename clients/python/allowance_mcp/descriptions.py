@@ -38,7 +38,8 @@ _DESCRIPTIONS = {
     " refusal of request_payment: `what_to_do` says it.",
     "get_budget": "Read the agent's balance, what it has spent in the rolling 24 hours and 7 days, and its limits."
     " Limits of other times, of payees, of the number of payments and of the time of day are there if people have set"
-    " them. A `status` of `paused` in the budget means that nothing can be paid until people resume the agent.",
+    " them, and `levels` are the budgets above it, which each payment has to fit, too. A `status` of `paused` in the"
+    " budget, or in one above it, means that nothing can be paid until people resume the agent.",
     "list_services": "List the payees that may be paid now, each with the id for request_payment. There are no others:"
     " people approve payees." + _UNTRUSTED,
     "get_payment": "Read what became of a payment: approved (on its way), settled (arrived) or failed (the amount"

@@ -9,7 +9,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from allowance_client import Budget, Evaluation, LogEntry, PayeeLimits, Payment, PaymentState, Service
+from allowance_client import Budget, BudgetLevel, Evaluation, LogEntry, PayeeLimits, Payment, PaymentState, Service
 from allowance_client.errors import AllowanceError
 from allowance_client.limits import OptionalLimits
 
@@ -55,7 +55,12 @@ _PAYMENT = {
 
 
 def present_budget(budget: Budget) -> Content:
-    """Shape a budget; `left_*` is what each limit still lets pass."""
+    """Shape a budget with those above it; `left_*` is what each limit still lets pass."""
+    levels = {"levels": [_present_limits(level) for level in budget.levels]} if budget.levels else {}
+    return _present_limits(budget) | levels
+
+
+def _present_limits(budget: Budget | BudgetLevel) -> Content:
     left = {
         "left_today": max(budget.daily_limit - budget.spent_today, 0),
         "left_this_week": max(budget.weekly_limit - budget.spent_this_week, 0),
@@ -64,12 +69,12 @@ def present_budget(budget: Budget) -> Content:
     return shown | _present_more(budget) if has_optional_limits(budget) else shown
 
 
-def has_optional_limits(budget: Budget) -> bool:
+def has_optional_limits(budget: Budget | BudgetLevel) -> bool:
     """Tell whether the policy has limits beside those that every policy has."""
     return any(getattr(budget, name) is not None for name in _LIMITS)
 
 
-def _present_more(budget: Budget) -> Content:
+def _present_more(budget: Budget | BudgetLevel) -> Content:
     """Shape the optional limits that there are, what they compare, and what is left of them."""
     names = (*_LIMITS, *(spent for _, spent in _LEFT.values()))
     found = _named(budget.raw, {_member(name): name for name in names})
@@ -120,7 +125,7 @@ def present_decision(entry: LogEntry) -> Content:
 def present_evaluation(evaluation: Evaluation) -> Content:
     """Shape the decision that a request would get now, with what each rule still lets pass."""
     rules = [
-        {"rule": one.get("rule"), "passed": one.get("passed"), "headroom": one.get("headroom")}
+        {"rule": one.get("rule"), "passed": one.get("passed"), "headroom": one.get("headroom"), **level_of(one)}
         for one in _objects(evaluation.raw.get("rules"))
     ]
     return {
@@ -128,6 +133,7 @@ def present_evaluation(evaluation: Evaluation) -> Content:
         "code": evaluation.code,
         "rule": evaluation.rule,
         "message": clean(evaluation.message),
+        **level_of(evaluation.raw),
         **figures_of(evaluation),
         "rules": rules,
     }
@@ -140,11 +146,17 @@ def figures_of(evaluation: Evaluation) -> Content:
     return found | {"allowed_at": evaluation.raw.get("allowedAt")}
 
 
+def level_of(raw: Mapping[str, Any]) -> Content:
+    """Name the agent above this one whose limit or status it is; nothing if it is this one's own."""
+    level = raw.get("level")
+    return {"level": clean_id(level.get("agentId"))} if isinstance(level, Mapping) else {}
+
+
 def present_error(error: AllowanceError) -> Content:
     """Shape a refusal or another error of the API, with its figures."""
     raw = error.refusal.raw
     content: Content = {"code": clean(error.code, 64), "rule": error.rule, "message": clean(error.message)}
-    content |= _named(raw, _FIGURES)
+    content |= level_of(raw) | _named(raw, _FIGURES)
     if error.log_id:
         content["log_id"] = clean_id(error.log_id)
     if error.retry_after_s is not None:

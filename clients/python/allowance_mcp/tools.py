@@ -24,6 +24,7 @@ from allowance_mcp.presenting import (
     Content,
     figures_of,
     has_optional_limits,
+    level_of,
     present_budget,
     present_decision,
     present_error,
@@ -115,8 +116,14 @@ async def get_budget(caller: Caller, arguments: Mapping[str, Any]) -> Answer:
     """Read balance, spend and limits."""
     read_nothing(arguments)
     budget = await caller.api.budget()
-    is_paused, has_more = budget.status == "paused", has_optional_limits(budget)
-    what_to_do = advice.on_refusal("agent_paused") if is_paused else advice.on_limits(has_more=has_more)
+    what_to_do = advice.on_limits(
+        has_more=has_optional_limits(budget) or any(map(has_optional_limits, budget.levels)),
+        has_levels=bool(budget.levels),
+    )
+    if budget.status == "paused":
+        what_to_do = advice.on_refusal("agent_paused")
+    elif any(level.status == "paused" for level in budget.levels):
+        what_to_do = advice.PAUSED_ABOVE
     return Answer({"status": "ok", "budget": present_budget(budget), "what_to_do": what_to_do})
 
 
@@ -195,6 +202,7 @@ def _still_refused(evaluation: Evaluation) -> Answer:
         "code": evaluation.code,
         "rule": evaluation.rule,
         "message": clean(evaluation.message),
+        **level_of(evaluation.raw),
         **figures_of(evaluation),
         "what_to_do": _advice_on(evaluation),
     }
@@ -202,12 +210,14 @@ def _still_refused(evaluation: Evaluation) -> Answer:
 
 
 def _advice_on(evaluation: Evaluation) -> str:
-    return advice.on_refusal(evaluation.code or "", evaluation.rule, evaluation.allowed_at)
+    is_above = "level" in level_of(evaluation.raw)
+    return advice.on_refusal(evaluation.code or "", evaluation.rule, evaluation.allowed_at, is_above=is_above)
 
 
 def _refused(error: AllowanceError, *, is_request: bool) -> Answer:
     content = present_error(error)
-    what_to_do = advice.on_refusal(error.code, error.rule, content.get("allowed_at"))
+    is_above = "level" in content
+    what_to_do = advice.on_refusal(error.code, error.rule, content.get("allowed_at"), is_above=is_above)
     if is_request and error.retry == "same_key":
         # A rule is told under the agent's lock, so nothing is paid under this key. Without one nothing was evaluated,
         # for instance because another call for the same intent is being decided.

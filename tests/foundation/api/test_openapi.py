@@ -34,7 +34,7 @@ FIELDS = {
     "Budget": [
         "agentId", "status", "asset", "balance", "spentToday", "spentThisWeek", "dailyLimit", "weeklyLimit",
         "maxPerPayment", "policyRevision", "heldForApproval", *(part.name for part in PARTS), "spentThisHour",
-        "spentThisMonth", "spentInTotal", "paymentsThisHour", "paymentsToday",
+        "spentThisMonth", "spentInTotal", "paymentsThisHour", "paymentsToday", "levels",
     ],
     "Registration": ["id", "name", "recipient", "asset", "webhookUrl"],
     "Service": ["id", "name", "recipient", "asset", "status", "createdAt"],
