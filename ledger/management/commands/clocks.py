@@ -7,14 +7,15 @@ from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import AUTHOR, JsonCommand
 from foundation.kernel.times import LARGEST_SKEW, format_instant
-from ledger.clocks import clocks_agree, find_ahead, read_clocks, repair_clock
+from ledger.clocks import clocks_agree, find_ahead, find_waiting, read_clocks, repair_clock
 
 
 class Command(JsonCommand):
     help = (
         "Show the database's clock and this machine's, and the agents whose last log entry is in the future because "
         f"a clock had jumped. If one is ahead of another by more than {LARGEST_SKEW.seconds} s, payments get 503, and "
-        "the command ends with status 1. Run it on each machine. Once the clocks are right, --repair lets an agent go "
+        "the command ends with status 1. An agent that is ahead keeps those waiting with which it shares a budget, "
+        "until it is repaired, too. Run it on each machine. Once the clocks are right, --repair lets an agent go "
         "on. Its entries stay as they are. What was spent in them counts in its limits until the moment that they are "
         "dated with has left each window."
     )
@@ -47,6 +48,7 @@ class Command(JsonCommand):
                     "agentId": agent_id,
                     "lastEntryAt": format_instant(at),
                     "aheadS": (at - reading.database).total_seconds(),
+                    "waiting": find_waiting(agent_id, reading.database),
                 }
                 for agent_id, at in ahead.items()
             ],
@@ -54,6 +56,7 @@ class Command(JsonCommand):
         is_trusted = clocks_agree(reading)
         if ahead or not is_trusted:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
-            whose = ", ".join(ahead) if is_trusted else "all agents on this machine"
+            refused = sorted({*ahead, *(one for agent in result["agents"] for one in agent["waiting"])})
+            whose = ", ".join(refused) if is_trusted else "all agents on this machine"
             raise CommandError(f"Payments of {whose} are answered with 503.")
         return result
