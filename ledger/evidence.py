@@ -50,8 +50,10 @@ def is_level_judged_by(said: Mapping[str, Any], entry: LogEntry, policy: PolicyR
 def keeps_limits(said: Mapping[str, Any], entry: LogEntry, policy: PolicyRevision) -> bool:
     """Tell whether no figure that an approval says of an agent above the payer is above the limit beside it."""
     compared = [rule.record.keeps for rule in rules_of_levels(policy.more) if rule.record and rule.record.keeps]
-    written: Mapping[str | None, Any] = {**said, None: entry.amount}
-    figures = [(read_number(written.get(figure)), read_number(said.get(limit))) for figure, limit in compared]
+    figures = [
+        (read_number(entry.amount if figure is None else said.get(figure)), read_number(said.get(limit)))
+        for figure, limit in compared
+    ]
     return all(limit is None or (figure is not None and figure <= limit) for figure, limit in figures)
 
 

@@ -1,6 +1,7 @@
 """`manage.py clocks [--repair AGENT --reason R]`."""
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -8,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from foundation.commands import AUTHOR, JsonCommand
 from foundation.kernel.times import LARGEST_SKEW, format_instant
 from ledger.clocks import clocks_agree, find_ahead, find_waiting, read_clocks, repair_clock
+from policy.models import Agent
 
 
 class Command(JsonCommand):
@@ -38,25 +40,28 @@ class Command(JsonCommand):
 
     def _show(self) -> dict[str, Any]:
         reading = read_clocks()
-        ahead = {agent.id: agent.last_entry_at for agent in find_ahead(reading.database) if agent.last_entry_at}
+        agents = [_describe(agent, reading.database) for agent in find_ahead(reading.database)]
         result = {
             "database": format_instant(reading.database),
             "process": format_instant(reading.after),
             "databaseAheadS": reading.skew.total_seconds(),
-            "agents": [
-                {
-                    "agentId": agent_id,
-                    "lastEntryAt": format_instant(at),
-                    "aheadS": (at - reading.database).total_seconds(),
-                    "waiting": find_waiting(agent_id, reading.database),
-                }
-                for agent_id, at in ahead.items()
-            ],
+            "agents": agents,
         }
         is_trusted = clocks_agree(reading)
-        if ahead or not is_trusted:
+        if agents or not is_trusted:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
-            refused = sorted({*ahead, *(one for agent in result["agents"] for one in agent["waiting"])})
+            refused = sorted({name for one in agents for name in (one["agentId"], *one["waiting"])})
             whose = ", ".join(refused) if is_trusted else "all agents on this machine"
             raise CommandError(f"Payments of {whose} are answered with 503.")
         return result
+
+
+def _describe(agent: Agent, now: datetime) -> dict[str, Any]:
+    """Say of an agent that is ahead by how much, and which others wait until it is repaired."""
+    ahead = timedelta(0) if agent.last_entry_at is None else agent.last_entry_at - now
+    return {
+        "agentId": agent.pk,
+        "lastEntryAt": format_instant(now + ahead),
+        "aheadS": ahead.total_seconds(),
+        "waiting": find_waiting(agent.pk, now),
+    }
