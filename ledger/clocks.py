@@ -13,12 +13,13 @@ from decimal import Decimal
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
+from foundation.database import fetch_rows
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
-from policy.parents import lock_agent
+from policy.parents import find_below, lock_agents
 from staff.audit import record
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,21 @@ def find_ahead(now: datetime) -> QuerySet[Agent]:
     return Agent.objects.filter(last_entry_at__gt=now + LARGEST_SKEW).order_by("id")
 
 
+def find_waiting(agent_id: str, now: datetime) -> list[str]:
+    """Find the other agents whose payments are answered with 503 because this one is ahead.
+
+    They are all below it, and all who share a budget in which it has paid in the future, even if it has left that.
+    """
+    levels = {agent_id, *_find_levels_ahead(agent_id, now)}
+    waiting = {agent.pk for level in levels for agent in find_below(level)}
+    return sorted((waiting | levels) - {agent_id})
+
+
+def _find_levels_ahead(agent_id: str, now: datetime) -> list[str]:
+    ((levels,),) = fetch_rows("SELECT ledger_levels_ahead(%(agent)s, %(now)s)", {"agent": agent_id, "now": now})
+    return list(levels)
+
+
 def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
     """Let an agent go on at the present time although its last entry is in the future; the repair is recorded.
 
@@ -81,7 +97,7 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
     if not by.strip() or not reason.strip() or len(reason) > MAX_REASON_LENGTH:
         raise OperationRefused(f"Give the author and a reason of at most {MAX_REASON_LENGTH} characters.")
     with transaction.atomic():
-        agent = lock_agent(agent_id)
+        agent = _lock_to_repair(agent_id)
         reading = read_clocks()
         if not clocks_agree(reading):
             raise OperationRefused("The database's clock and this process's disagree: repair them first.")
@@ -119,6 +135,14 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
         )
     log.warning("The clock of %s is repaired by %s: its last entry is of %s. %s", agent_id, by, head_at, reason)
     return repair
+
+
+def _lock_to_repair(agent_id: str) -> Agent:
+    """Lock an agent and all at which its payments are counted in the future: their rows are changed."""
+    agent = lock_agents([agent_id, *_find_levels_ahead(agent_id, utc_now() - LARGEST_SKEW)]).get(agent_id)
+    if agent is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    return agent
 
 
 def find_wrong_repairs(agent: Agent) -> Iterator[str]:

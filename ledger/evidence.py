@@ -9,9 +9,12 @@ from django.db.models import Q
 from ledger.judgements import read_explanation
 from ledger.models import ClockRepair, LogEntry
 from ledger.receipts import FIRST_PREVIOUS_HASH, ReceiptError, receipt, request_digest, verify
+from ledger.recorded import read_number
+from policy.asking import rules_of_levels
 from policy.facts import EXAMPLE_FACTS as _ANY
 from policy.facts import PayeeFacts
 from policy.models import PolicyRevision
+from policy.rule import Rule
 from policy.rules import SIGNER_RULE, rules_in_force
 
 
@@ -36,14 +39,32 @@ def find_seal_problems(entry: LogEntry, keys: Sequence[Mapping[str, Any]]) -> It
 
 def is_judged_by(entry: LogEntry, policy: PolicyRevision) -> bool:
     """Tell whether an approval has recorded the limits of a revision, each as its rule records it."""
+    return _has_limits(read_explanation(entry), entry, policy, rules_in_force(policy.more))
+
+
+def is_level_judged_by(said: Mapping[str, Any], entry: LogEntry, policy: PolicyRevision) -> bool:
+    """Tell whether what an approval says of an agent above the payer has the limits of that agent's revision."""
+    return _has_limits(said, entry, policy, rules_of_levels(policy.more))
+
+
+def keeps_limits(said: Mapping[str, Any], entry: LogEntry, policy: PolicyRevision) -> bool:
+    """Tell whether no figure that an approval says of an agent above the payer is above the limit beside it."""
+    compared = [rule.record.keeps for rule in rules_of_levels(policy.more) if rule.record and rule.record.keeps]
+    figures = [
+        (read_number(entry.amount if figure is None else said.get(figure)), read_number(said.get(limit)))
+        for figure, limit in compared
+    ]
+    return all(limit is None or (figure is not None and figure <= limit) for figure, limit in figures)
+
+
+def _has_limits(said: Mapping[str, Any], entry: LogEntry, policy: PolicyRevision, rules: Sequence[Rule]) -> bool:
     facts = replace(
         _ANY, payee=PayeeFacts(entry.service, is_approved=True, asset=entry.asset), more=policy.more,
         max_per_payment=policy.max_per_payment, daily_limit=policy.daily_limit, weekly_limit=policy.weekly_limit,
     )  # fmt: skip
-    explanation = read_explanation(entry)
-    records = [rule.record for rule in rules_in_force(policy.more) if rule.record is not None]
+    records = [rule.record for rule in rules if rule.record is not None]
     of_policy = {name: text for one in records for name, text in one.of(facts).items() if name in one.limits}
-    return all(explanation.get(name) == text for name, text in of_policy.items())
+    return all(said.get(name) == text for name, text in of_policy.items())
 
 
 def find_link_problem(entry: LogEntry) -> str:

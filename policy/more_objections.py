@@ -70,7 +70,7 @@ class CountLimit:
     @property
     def record(self) -> Record:
         """What the entry of an approval has of it."""
-        return Record(self.records, self._recorded, _say_count, frozenset(self.records[1:]))
+        return Record(self.records, self._recorded, _say_count, frozenset(self.records[1:]), self.records)
 
     def _recorded(self, facts: Facts) -> tuple[int | None, ...]:
         return self.made(facts) + 1, self.limit(facts.more)
@@ -148,7 +148,7 @@ class SingleLimit:
         """What the entry of an approval has of it."""
         names = (self.record_name,)
         limits = frozenset(names if self.is_of_policy else ())
-        return Record(names, lambda facts: (self.limit(facts),), say_single, limits)
+        return Record(names, lambda facts: (self.limit(facts),), say_single, limits, (None, self.record_name))
 
 
 def _limit_of_first(facts: Facts) -> Decimal | None:

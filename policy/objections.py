@@ -135,7 +135,7 @@ class WindowLimit:
     @property
     def record(self) -> Record:
         """What the entry of an approval has of it."""
-        return Record(self.records, self._recorded, _say_window, frozenset(self.records[1:]))
+        return Record(self.records, self._recorded, _say_window, frozenset(self.records[1:]), self.records)
 
     def _recorded(self, facts: Facts) -> tuple[Decimal | None, ...]:
         limit = self.limit(facts)
@@ -173,5 +173,9 @@ def say_single(paid: Decimal, limit: Decimal) -> Said:
 
 
 PER_PAYMENT = Record(
-    ("maxPerPayment",), lambda facts: (facts.max_per_payment,), say_single, frozenset(("maxPerPayment",))
+    ("maxPerPayment",),
+    lambda facts: (facts.max_per_payment,),
+    say_single,
+    frozenset(("maxPerPayment",)),
+    (None, "maxPerPayment"),
 )

@@ -92,13 +92,16 @@ class Record:
     """What the log entry of an approval has of a rule: figures or texts, by their names in the `explanation`.
 
     `values` takes them from the facts, in the order of `names`; None is left out. `say` tells later what they mean: it
-    is given the amount that was paid, then these. `limits`: which of the names are of the policy itself.
+    is given the amount that was paid, then these. `limits`: which of the names are of the policy itself. `keeps`: the
+    name of the limit that is not crossed, behind that of what keeps it, both after the payment; None there: the amount
+    that was paid.
     """
 
     names: tuple[str, ...]
     values: Callable[[Facts], tuple[Figure | str | None, ...]]
     say: Callable[..., Said]
     limits: frozenset[str] = frozenset()
+    keeps: tuple[str | None, str] | None = None
 
     def of(self, facts: Facts) -> dict[str, str]:
         """Return what is recorded of a payment."""

@@ -20,6 +20,7 @@ _ACTIONS = {
     "escrow.rotated": "Escrow's keys rotated",
     "escrow.move_begun": "Exchange of an escrow begun",
     "escrow.moved": "Escrow exchanged",
+    "agent.recounted": "Payments of an agent counted anew",
     "agent.clock_repaired": "Clock of an agent repaired",
     "shadow.begun": "Shadow of a policy begun",
     "shadow.dropped": "Shadow of a policy dropped",

@@ -1,8 +1,6 @@
 """What agents pay is counted by those above them as well."""
 
 import django.db.models.deletion
-from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
 from django.db import migrations, models
 from django.db.models import Q
 
@@ -48,18 +46,5 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(name="level_amount_positive", condition=Q(amount__gt=0)),
                 ],
             },
-        ),
-        migrations.AddField(
-            "hold",
-            "ancestors",
-            ArrayField(models.CharField(db_collation="C", max_length=255), null=True),
-        ),
-        migrations.AddIndex(
-            "hold",
-            GinIndex(
-                name="hold_by_ancestor",
-                fields=["ancestors"],
-                condition=Q(ended_at=None, ancestors__isnull=False),
-            ),
         ),
     )

@@ -76,11 +76,19 @@ END $$;
 CREATE OR REPLACE TRIGGER level_return AFTER INSERT ON ledger_balancemovement
     FOR EACH ROW WHEN (NEW.kind = 'return') EXECUTE FUNCTION ledger_level_return();
 
--- What was in the future when the clock of an agent was repaired counts as paid at that moment by those above it: later than it was.
+-- The agents at which payments of one agent are counted in the future: wherever it has been moved to since.
+CREATE OR REPLACE FUNCTION ledger_levels_ahead(p_agent text, p_at timestamptz) RETURNS text[] LANGUAGE sql STABLE AS $$
+    SELECT COALESCE(array_agg(DISTINCT l.level_id::text), '{}')
+      FROM ledger_logentry e JOIN ledger_levelpayment l ON l.payment_id = e.payment_id
+     WHERE e.agent_id = p_agent AND e.result = 'approved' AND e.created_at > p_at AND l.at > p_at
+$$;
+
+-- What was in the future when the clock of an agent was repaired counts as paid at that moment by those above it: later than it was. So
+-- does what others have paid there in the future, so that the order of rows stays; these are refused until they are repaired, too.
 CREATE OR REPLACE FUNCTION ledger_repair_levels() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE ledger_levelpayment SET at = NEW.repaired_at
-     WHERE at > NEW.repaired_at AND level_id = ANY (SELECT unnest(a.ancestors || a.id) FROM policy_agent a WHERE a.id = NEW.agent_id);
+     WHERE at > NEW.repaired_at AND level_id = ANY (ledger_levels_ahead(NEW.agent_id, NEW.repaired_at));
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER repair_levels AFTER INSERT ON ledger_clockrepair
@@ -110,4 +118,31 @@ BEGIN
              WHERE p_agent.ancestors IS NOT NULL AND b.ended_at IS NULL AND b.ancestors @> ARRAY[p_agent.id::varchar]) h
      WHERE h.id IS DISTINCT FROM p_but HAVING count(*) > 0;
     RETURN held;
+END $$;
+
+-- Counts all payments below an agent anew, from the whole log; returns their number. What was in the future when the clock of its payer
+-- was repaired counts from then on. The caller holds the locks of the agent and of all above it.
+CREATE OR REPLACE FUNCTION ledger_level_anew(p_level text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    counted bigint;
+BEGIN
+    PERFORM set_config('allowance.recounting', 'on', true);
+    DELETE FROM ledger_levelpayment WHERE level_id = p_level;
+    PERFORM set_config('allowance.recounting', 'off', true);
+    WITH paid AS (
+        SELECT e.id, e.payment_id, e.service AS payee, e.amount::numeric AS amount, least(e.created_at, (
+                   SELECT min(r.repaired_at) FROM ledger_clockrepair r
+                    WHERE r.agent_id = e.agent_id AND r.number > COALESCE(e.clock_repairs, 0))) AS at,
+               EXISTS (SELECT FROM ledger_balancemovement m WHERE m.payment_id = e.payment_id AND m.kind = 'return') AS is_returned
+          FROM ledger_logentry e
+         WHERE e.result = 'approved' AND CASE WHEN strpos(e.explanation_json, '"levels":') > 0 THEN
+                   EXISTS (SELECT FROM json_array_elements(e.explanation_json::json -> 'levels') l WHERE l ->> 'agentId' = p_level) END
+    )
+    INSERT INTO ledger_levelpayment (level_id, number, payment_id, payee, at, amount, spent, payee_number, payee_spent, is_returned)
+    SELECT p_level, row_number() OVER w, payment_id, payee, at, amount, sum(amount) OVER w,
+           row_number() OVER to_payee, sum(amount) OVER to_payee, is_returned
+      FROM paid
+    WINDOW w AS (ORDER BY at, id), to_payee AS (PARTITION BY payee ORDER BY at, id);
+    GET DIAGNOSTICS counted = ROW_COUNT;
+    RETURN counted;
 END $$;

@@ -37,6 +37,9 @@ def find_wrong_holds(agent: Agent) -> Iterator[str]:
         elif begun is not None:
             ends[begun] = entry
     holds = {hold.entry_id: hold for hold in in_batches(Hold.objects.filter(agent=agent), "id")}
+    for hold in holds.values():
+        if hold.ended_at is None and hold.ancestors != agent.ancestors:
+            yield f"{hold.id} does not count at the agents above this one."
     for entry_id, entry in held.items():
         yield from _problems_of(entry, holds.pop(entry_id, None), ends.pop(entry_id, None))
     yield from (f"{hold.id} is held by no decision." for hold in holds.values())

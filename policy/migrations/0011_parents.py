@@ -6,13 +6,15 @@ from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 from django.db.models import Q
 
+from foundation.repeatable_migrations import AddMissingField
+
 
 class Migration(migrations.Migration):
     atomic = False  # every payment locks an agent
 
     dependencies = (("policy", "0010_revision_by_template"),)
     operations = (
-        migrations.AddField(
+        AddMissingField(
             "agent",
             "ancestors",
             ArrayField(

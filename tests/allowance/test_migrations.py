@@ -28,6 +28,8 @@ CONCURRENT = [
     ("ledger", "0004_log_by_result"),
     ("payments", "0013_read_indexes"),
     ("policy", "0010_revision_by_template"),
+    ("policy", "0011_parents"),
+    ("ledger", "0011_holds_above"),
 ]
 
 
@@ -42,7 +44,7 @@ def test_no_index_of_a_table_that_may_be_long_is_built_while_payments_wait_for_i
 
 
 @pytest.mark.usefixtures("committed")
-@pytest.mark.parametrize("migration", CONCURRENT, ids=lambda one: one[0])
+@pytest.mark.parametrize("migration", CONCURRENT, ids=lambda one: one[1])
 def test_a_build_of_indexes_that_was_interrupted_is_made_again(migration):
     executor = MigrationExecutor(connection)
     names = [

@@ -34,6 +34,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "owner_calls": READS,
     "pause_agent": {"agent.paused"},
     "reconcile": "It compares, as the workers do every minute; if it stops a chain, the audit has that.",
+    "recount": {"agent.recounted"},
     "reject_service": {"service.rejected"},
     "relayers": {"relayer.disabled", "relayer.enabled"},
     "reopen_service": {"service.reopened"},
