@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from foundation.kernel.errors import AgentNotFound, PolicySignerUnavailable
 from foundation.prepared_statements import fetch_prepared, fetch_prepared_rows
@@ -56,7 +56,10 @@ class AnotherCaller(Exception):
 
 
 class HeldTooLong(Exception):
-    """Somebody else held an agent, or the right to pay a service, for longer than it is waited for."""
+    """Somebody else held an agent, or the right to pay a service, for longer than it is waited for.
+
+    Or PostgreSQL ended the wait: two may lock a tree in two orders while its agents are moved.
+    """
 
 
 # An exception is the answer of its request.
@@ -78,10 +81,15 @@ def lock_and_read(
     try:
         rows = fetch_prepared_rows(_LOCK_AND_READ, [*_asked(requests), wait_ms, now, most_refusals, True])
     except OperationalError as error:
-        if isinstance(error.__cause__, LockNotAvailable):
+        if is_held_by_another(error):
             raise HeldTooLong from error
         raise
     return _read_rows(requests, rows)
+
+
+def is_held_by_another(error: OperationalError) -> bool:
+    """Tell whether an error says that somebody else held what was to be locked."""
+    return isinstance(error.__cause__, LockNotAvailable | DeadlockDetected)
 
 
 def read_facts(request: PaymentRequest, *, now: datetime | None) -> Known:

@@ -13,7 +13,6 @@ from functools import partial
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import Q
-from psycopg.errors import LockNotAvailable
 
 from foundation.database import brief_transaction
 from foundation.kernel.assets import Asset
@@ -23,7 +22,7 @@ from foundation.telemetry.context import working_on
 from ledger.clocks import read_clocks
 from ledger.models import Hold, HoldAnswer, LogEntry
 from payments.deciding.operations import decide_together
-from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong
+from payments.deciding.reading import LONGEST_WAIT_S, HeldTooLong, is_held_by_another
 from payments.deciding.requests import Demand, Environment, HeldPayment, PaymentRequest
 from policy.models import Agent, AgentStatus, ApiKey
 from policy.parents import lock_with_ancestors
@@ -117,7 +116,7 @@ def _lock_agent(agent_id: str) -> Agent:
     try:
         return lock_with_ancestors(agent_id)
     except OperationalError as error:
-        if isinstance(error.__cause__, LockNotAvailable):
+        if is_held_by_another(error):
             raise HeldTooLong from error
         raise
 
