@@ -113,9 +113,9 @@ def _sort(judged: Judged, refused: Share, let_through: Share, held: Share, unask
         held.add(judged, judged.held_by)
     elif judged.is_approved and not past.is_approved:
         let_through.add(judged, past.rule)
-    elif judged.is_approved and past.was_asked and judged.held_by is None:
+    elif judged.is_approved and past.was_asked and not past.is_of_others and judged.held_by is None:
         unasked.add(judged, judged.rule)
 
 
-def _by_chain(judged: Judged) -> tuple[int, datetime, str]:
-    return judged.past.repairs, judged.past.at, judged.past.id
+def _by_chain(judged: Judged) -> tuple[int, tuple[datetime, bool, int, str]]:
+    return judged.past.repairs, judged.past.moment()
