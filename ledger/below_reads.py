@@ -19,8 +19,8 @@ ASKER = """
 _PAYMENTS = f"""
     SELECT json_build_array(
                p.at, d.id, p.payee, d.amount, d.asset, d.rule, true, false, p.payment_id, (
-               SELECT count(*) FROM ledger_clockrepair r WHERE r.agent_id = p.level_id AND r.repaired_at < p.at), true, 1,
-               asker IS NOT NULL, COALESCE(asker <> %(agent)s, false), d.agent_id, p.number)
+               SELECT count(*) FROM ledger_clockrepair r WHERE r.agent_id = p.level_id AND r.repaired_at < p.at),
+               true, 1, asker IS NOT NULL, COALESCE(asker <> %(agent)s, false), d.agent_id, p.number)
       FROM (SELECT * FROM ledger_levelpayment l WHERE l.level_id = %(agent)s AND l.at > %(since)s
              ORDER BY l.at DESC, l.number DESC LIMIT %(most)s) p
       JOIN ledger_balancemovement m ON m.payment_id = p.payment_id AND m.kind = 'payment'

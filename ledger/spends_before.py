@@ -83,7 +83,8 @@ _SUMMED = """
 _BY_TOTALS = """
     SELECT json_build_array(at, '', '', spent::text, '', '', true, false, NULL, 0, false, 0)
       FROM (SELECT at, total - lag(total) OVER (ORDER BY at) AS spent
-              FROM (SELECT at, COALESCE(({}), 0) AS total FROM unnest(%(moments)s::timestamptz[]) moments(at)) totals) spends
+              FROM (SELECT at, COALESCE(({}), 0) AS total
+                      FROM unnest(%(moments)s::timestamptz[]) moments(at)) totals) spends
      WHERE spent <> 0
 """
 Span = tuple[datetime, datetime]  # it begins behind the one, and ends with the other
@@ -156,7 +157,9 @@ class SpendsBefore:
             found += read_decisions(_BY_TOTALS.format(source.total_at), {"agent": self.agent_id, "moments": moments})
         if border < ends:
             asked = self._asked((max(begins, border), ends))
-            found += read_decisions(_SUMMED.format(source.spends), asked | {"step": step, "by_payee": limits_payees(self.more)})
+            found += read_decisions(
+                _SUMMED.format(source.spends), asked | {"step": step, "by_payee": limits_payees(self.more)}
+            )
         return found
 
     def _asked(self, span: Span) -> dict[str, Any]:
