@@ -22,7 +22,8 @@ _ENTRIES = f"""
                d.created_at, d.id, d.service, d.amount, d.asset, d.rule, d.result = 'approved',
                d.rule = %(service_rule)s AND d.explanation_json::json->>'message' = %(off_list)s,
                d.payment_id, COALESCE(d.clock_repairs, 0), true, 1, asker IS NOT NULL,
-               COALESCE(asker <> %(agent)s, false) OR CASE WHEN d.result = 'blocked' AND position('"level"' IN d.explanation_json) > 0
+               COALESCE(asker <> %(agent)s, false)
+               OR CASE WHEN d.result = 'blocked' AND position('"level"' IN d.explanation_json) > 0
                        THEN d.explanation_json::json->'level' IS NOT NULL ELSE false END)
       FROM ledger_logentry d, LATERAL (SELECT {ASKER} AS asker) asked
      WHERE d.agent_id = %(agent)s AND d.created_at > %(since)s AND d.result <> 'held'

@@ -172,8 +172,7 @@ class Played:
             self.seen.append(entry)
 
     def give_back(self, agent):
-        before = BalanceMovement.objects.filter(kind="return").values_list("pk", flat=True)
-        before = list(before)
+        before = list(BalanceMovement.objects.filter(kind="return").values_list("pk", flat=True))
         give_back_one(agent, self.at, self.chance)
         for move in BalanceMovement.objects.filter(kind="return").exclude(pk__in=before):
             self.returned.append((self.at, str(move.payment_id)))
@@ -224,6 +223,21 @@ def test_they_come_out_as_they_did_and_by_other_limits_as_brute_force_says(data)
         assert is_capped == (most < len(played.seen))
         if more is played.more:
             assert [one.is_approved for one in found] == [one.past.is_approved for one in found]
+
+
+def test_it_says_what_of_the_tree_is_in_it(service, now):
+    alone, root = make_agent(**WIDE), make_agent(**WIDE)
+    child = make_child(root, **WIDE)
+    refused_below = "Requests of agents below that were refused are not in it."
+    above = "The limits of the agents above are as they were: what they refused stays refused."
+
+    assert (look(alone, now).notes, look(root, now).notes) == ((), (refused_below,))
+    decide(child, service, at=now - DAY)
+    paid_below = f"1 of them is a payment of agents below {root.pk}, made while they were below it."
+    assert look(root, now).notes == (paid_below, refused_below)
+    assert look(child, now).notes == look(child, now, parent=root.pk).notes == (above,)
+    moved = f"The limits of the new parent {alone.pk}, and of those above it, are not replayed."
+    assert look(child, now, parent=alone.pk).notes == (moved,)
 
 
 def test_of_one_moment_what_was_refused_stays_refused(service, now):

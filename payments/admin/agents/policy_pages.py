@@ -140,6 +140,7 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
         (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
         (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),
         *_held(effect, change.agent),
+        *(("Of these figures", note) for note in effect.notes),
     ]
 
 
