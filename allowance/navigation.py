@@ -83,7 +83,11 @@ PAGES = {
 
 def find_pages(request: HttpRequest) -> list[dict[str, Any]]:
     """Find the pages for who asks, in their groups, as Unfold's setting `SIDEBAR` takes them."""
-    groups = {name: [_item(page) for page in pages if _may_see(request, page)] for name, pages in PAGES.items()}
+    here = _find_page(request.path)
+    groups = {
+        name: [_item(page, is_here=page is here) for page in pages if _may_see(request, page)]
+        for name, pages in PAGES.items()
+    }
     return [{"title": name, "items": items} for name, items in groups.items() if items]
 
 
@@ -91,8 +95,16 @@ def _may_see(request: HttpRequest, page: Page) -> bool:
     return not page.permissions or any(request.user.has_perm(one) for one in page.permissions)
 
 
-def _item(page: Page) -> dict[str, Any]:
-    item = {"title": page.title, "icon": page.icon, "link": reverse(page.url_name)}
+def _find_page(path: str) -> Page | None:
+    """Find the page that an address is of: the one whose own address is the longest that it begins with."""
+    home = reverse("admin:index")
+    addresses = ((reverse(page.url_name), page) for pages in PAGES.values() for page in pages)
+    found = [one for one in addresses if path.startswith(one[0]) and (one[0] != home or path == home)]
+    return max(found, key=lambda one: len(one[0]), default=(home, None))[1]
+
+
+def _item(page: Page, *, is_here: bool) -> dict[str, Any]:
+    item = {"title": page.title, "icon": page.icon, "link": reverse(page.url_name), "active": is_here}
     return {**item, "badge": page.badge} if page.badge else item
 
 

@@ -18,7 +18,9 @@ class Past(NamedTuple):
 
     `repairs` counts the clock repairs before it. `is_judged`: it is within the time that is judged anew. One that is
     not may stand for several: `payments` says for how many, 0 if nobody asks; without a `service` for those to any.
-    `was_asked`: a person had to approve it.
+    `was_asked`: a person had to approve it. `is_of_others`: the policy of another agent of its tree refused it, or
+    asked that person. `payer`: the agent below that paid, as its level counts it under this `number`; None: the agent
+    itself.
     """
 
     at: datetime
@@ -34,16 +36,27 @@ class Past(NamedTuple):
     is_judged: bool
     payments: int = 1
     was_asked: bool = False
+    is_of_others: bool = False
+    payer: str | None = None
+    number: int = 0
+
+    def moment(self) -> tuple[datetime, bool, int, str]:
+        """Return what orders by time: what was paid below comes first, so that what was refused then stays refused."""
+        return self.at, self.payer is None, self.number, self.id
 
 
 class Move(NamedTuple):
-    """A movement of the balance that is no payment; one with `spent_at` gives the payment to `payee` back."""
+    """A movement of the balance that is no payment; one with `spent_at` gives the payment to `payee` back.
+
+    `is_below`: it is of an agent below, whose balance is another one.
+    """
 
     at: datetime
     amount: Decimal
     spent_at: datetime | None
     payment_id: str | None
     payee: str | None = None
+    is_below: bool = False
 
 
 class Repair(NamedTuple):

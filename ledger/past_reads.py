@@ -1,32 +1,34 @@
 """Read what an agent did, for `ledger.replay`: what is judged anew, and what limits need to know of before."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from foundation.database import fetch_briefly
 from foundation.kernel.money import EXACT
+from ledger.below_reads import ASKER, read_paid_below, read_payments_below, read_returns_below, read_spent_below
 from ledger.models import ClockRepair
 from ledger.past import History, Move, Past, Payee, Repair
-from ledger.spends_before import SpendsBefore, read_decisions
+from ledger.spends_before import BELOW, OWN, SpendsBefore, read_decisions
 from policy.models import Agent
 from policy.more_limits import MoreLimits
 from policy.objections import NOT_ON_THE_LIST
 from policy.rules import SERVICE_RULE
 
-_ENTRIES = """
+_ENTRIES = f"""
     SELECT json_build_array(
-               created_at, id, service, amount, asset, rule, result = 'approved',
-               rule = %(service_rule)s AND explanation_json::json->>'message' = %(off_list)s,
-               payment_id, COALESCE(clock_repairs, 0), true, 1,
-               CASE WHEN position('"heldBy"' IN explanation_json) > 0
-                    THEN explanation_json::json->>'heldBy' IS NOT NULL ELSE false END)
-      FROM ledger_logentry
-     WHERE agent_id = %(agent)s AND created_at > %(since)s AND result <> 'held'
-     ORDER BY created_at DESC, id DESC LIMIT %(most)s
-"""
+               d.created_at, d.id, d.service, d.amount, d.asset, d.rule, d.result = 'approved',
+               d.rule = %(service_rule)s AND d.explanation_json::json->>'message' = %(off_list)s,
+               d.payment_id, COALESCE(d.clock_repairs, 0), true, 1, asker IS NOT NULL,
+               COALESCE(asker <> %(agent)s, false)
+               OR CASE WHEN d.result = 'blocked' AND position('"level"' IN d.explanation_json) > 0
+                       THEN d.explanation_json::json->'level' IS NOT NULL ELSE false END)
+      FROM ledger_logentry d, LATERAL (SELECT {ASKER} AS asker) asked
+     WHERE d.agent_id = %(agent)s AND d.created_at > %(since)s AND d.result <> 'held'
+     ORDER BY d.created_at DESC, d.id DESC LIMIT %(most)s
+"""  # noqa: S608 - our own text
 # Movements have no index by time: the payment that came last before the time in question tells where to begin.
 _MOVES = """
     SELECT v.created_at, v.amount, v.spent_at, v.payment_id,
@@ -66,28 +68,34 @@ _PAID_BY_LOG = """
 def read_history(
     agent: Agent, more: MoreLimits, *, since: datetime, payees: Mapping[str, Payee], most: int
 ) -> tuple[History, bool]:
-    """Read what an agent asked for since a moment, the newest `most`, with what these limits need to know of before.
+    """Read what an agent asked for, and those below it paid, since a moment: the newest `most`.
+
+    With what these limits need to know of before.
 
     Returns whether there was more.
     """
     asked = {"agent": agent.pk, "since": since, "most": most + 1}
     asked |= {"service_rule": SERVICE_RULE.name, "off_list": NOT_ON_THE_LIST}
     entries = read_decisions(_ENTRIES, asked)
+    if is_in_tree := agent.ancestors is not None:
+        entries = sorted([*entries, *read_payments_below(asked)], key=Past.moment, reverse=True)
     is_capped, entries = len(entries) > most, entries[:most]
     repairs, decisions = _read_repairs(agent), entries
     if entries:
-        first, last = min(entries, key=_by_time), max(entries, key=_by_time)
-        before = SpendsBefore(agent.pk, more, repairs, first, last)
+        first, last = min(entries, key=Past.moment), max(entries, key=Past.moment)
+        before = SpendsBefore(agent.pk, more, repairs, first, last, (OWN, BELOW) if is_in_tree else (OWN,))
         since, decisions = before.since, [*before.read(), *entries]
+    decisions.sort(key=lambda past: (past.repairs, past.moment()))
+    spent, paid = _read_totals(agent, more, {past.service for past in entries})
+    moves = _read_moves(agent, since)
+    return _as_it_began(History(agent.asset, agent.balance, decisions, moves, repairs, payees, spent, paid)), is_capped
+
+
+def _read_moves(agent: Agent, since: datetime) -> list[Move]:
     moves = [Move(*row) for row in fetch_briefly(_MOVES, {"agent": agent.pk, "since": since})]
-    decisions.sort(key=lambda past: (past.repairs, past.at, past.id))
-    spent, paid = _read_totals(agent, more)
-    history = History(agent.asset, agent.balance, decisions, moves, repairs, payees, spent, paid)
-    return _as_it_began(history), is_capped
-
-
-def _by_time(past: Past) -> tuple[datetime, str]:
-    return past.at, past.id
+    if agent.ancestors is None:
+        return moves
+    return sorted([*moves, *read_returns_below(agent.pk, since)], key=lambda move: move.at)
 
 
 def _read_repairs(agent: Agent) -> list[Repair]:
@@ -95,14 +103,21 @@ def _read_repairs(agent: Agent) -> list[Repair]:
     return [Repair(*row) for row in rows]
 
 
-def _read_totals(agent: Agent, more: MoreLimits) -> tuple[Decimal, dict[str, int]]:
-    """Read what the agent has spent until now, and how many payments it has made to each payee, if limits need it."""
-    spent, paid, asked = Decimal(0), dict[str, int](), {"agent": agent.pk}
+def _read_totals(agent: Agent, more: MoreLimits, payees: Collection[str]) -> tuple[Decimal, Counter[str]]:
+    """Read what the agent has spent until now, and how many payments it has made to each payee, if limits need it.
+
+    With what those below it have paid, to these payees.
+    """
+    spent, paid, asked = Decimal(0), Counter[str](), {"agent": agent.pk}
     if more.total_limit is not None:
         ((given_back,),) = fetch_briefly(_GIVEN_BACK, asked)
         spent = EXACT.subtract(agent.spent_total, given_back)
+        if agent.ancestors is not None:
+            spent = EXACT.add(spent, read_spent_below(agent.pk))
     if more.new_payee_payments is not None or more.approval_for_first is not None:
-        paid = dict(fetch_briefly(_PAID, asked) or fetch_briefly(_PAID_BY_LOG, asked))
+        paid.update(dict(fetch_briefly(_PAID, asked) or fetch_briefly(_PAID_BY_LOG, asked)))
+        if agent.ancestors is not None:
+            paid.update(read_paid_below(agent.pk, payees))
     return spent, paid
 
 
@@ -111,10 +126,11 @@ def _as_it_began(history: History) -> History:
     balance, spent, paid = history.balance, history.spent, Counter(history.paid)
     for past in history.decisions:
         if past.is_approved:
-            balance, spent = EXACT.add(balance, past.amount), EXACT.subtract(spent, past.amount)
+            balance = balance if past.payer is not None else EXACT.add(balance, past.amount)
+            spent = EXACT.subtract(spent, past.amount)
             paid[past.service] -= past.payments
     for move in history.moves:
-        balance = EXACT.subtract(balance, move.amount)
+        balance = balance if move.is_below else EXACT.subtract(balance, move.amount)
         if move.spent_at is not None:
             spent = EXACT.add(spent, move.amount)
             paid[move.payee or ""] += 1

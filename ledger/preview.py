@@ -13,6 +13,7 @@ from foundation.kernel.money import EXACT
 from ledger.past import Payee
 from ledger.past_reads import read_history
 from ledger.replay import Judged, replay
+from ledger.tree_notes import say_of_tree
 from policy.limits import Limits
 from policy.models import Agent
 from policy.more_limits import NO_MORE
@@ -50,13 +51,14 @@ class Preview:
     `refused` was approved and would not have been, by the rule that would have refused it; `let_through` was refused
     and would not have been, by the rule that refused it. A person would have had to approve `held`, by the rule that
     asks for that, and did approve `unasked`, which nobody would have had to. `is_capped`: there were more decisions,
-    which are not judged.
+    which are not judged. `notes`: what of the agent's tree is judged and what is not, in sentences.
     """
 
     since: datetime
     until: datetime
     decisions: int
     is_capped: bool
+    notes: tuple[str, ...]
     refused: Share
     let_through: Share
     held: Share
@@ -100,8 +102,10 @@ def preview_limits(
     for judged in replay(history, limits):
         report()
         _sort(judged, *shares)
-    judged_at = [past.at for past in history.decisions if past.is_judged]
-    return Preview(min(judged_at) if is_capped else since, now, len(judged_at), is_capped, *shares)
+    judged_of = [past for past in history.decisions if past.is_judged]
+    began = min(past.at for past in judged_of) if is_capped else since
+    notes = tuple(say_of_tree(agent, limits.more.parent, below=sum(past.payer is not None for past in judged_of)))
+    return Preview(began, now, len(judged_of), is_capped, notes, *shares)
 
 
 def _sort(judged: Judged, refused: Share, let_through: Share, held: Share, unasked: Share) -> None:
@@ -113,9 +117,9 @@ def _sort(judged: Judged, refused: Share, let_through: Share, held: Share, unask
         held.add(judged, judged.held_by)
     elif judged.is_approved and not past.is_approved:
         let_through.add(judged, past.rule)
-    elif judged.is_approved and past.was_asked and judged.held_by is None:
+    elif judged.is_approved and past.was_asked and not past.is_of_others and judged.held_by is None:
         unasked.add(judged, judged.rule)
 
 
-def _by_chain(judged: Judged) -> tuple[int, datetime, str]:
-    return judged.past.repairs, judged.past.at, judged.past.id
+def _by_chain(judged: Judged) -> tuple[int, tuple[datetime, bool, int, str]]:
+    return judged.past.repairs, judged.past.moment()

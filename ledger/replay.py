@@ -13,7 +13,11 @@ The judges are the rules of `policy.rules`; the facts are those of the past wher
 - What a person would have had to approve is taken to have been approved: nobody knows what they would have said. What
   nobody approved then stays refused, unless the other limits would not have asked.
 - What could not be signed stays refused unless the other limits refuse it before.
+- What agents below paid while they were below is judged as the agent's own, but for the balance, which is theirs. It
+  was approved: what they were refused is not in the history. What an agent above refused stays refused, and who was
+  asked because of another agent's policy would be asked again: the limits of others are as they were.
 - A clock repair counts as in `sql/windows.sql`: what was in the future then stays in every window until its head left.
+  What agents below had paid by then counts as of the repair, as in `sql/levels.sql`.
 
 What is booked by hand, or given back, is ordered among the decisions by its time: a process whose clock differs from
 the database's can err by that difference.
@@ -96,11 +100,11 @@ class _Replay:
                 self._spend(past)
             elif past.is_approved:
                 self._not_paid.add(past.payment_id)
-            if past.is_approved:
+            if past.is_approved and past.payer is None:
                 self._balance = EXACT.subtract(self._balance, past.amount)
 
     def _judge(self, past: Past) -> Judged:
-        if not past.is_approved and past.rule not in _ASKED_AGAIN and not past.is_off_list:
+        if not past.is_approved and (past.is_of_others or not (past.rule in _ASKED_AGAIN or past.is_off_list)):
             return Judged(past, is_approved=False, rule=past.rule)
         facts = self._facts(past)
         rule = find_refusing(facts, self._rules if past.is_off_list else self._varied)
@@ -153,7 +157,8 @@ class _Replay:
         )
 
     def _move(self, move: Move) -> None:
-        self._balance = EXACT.add(self._balance, move.amount)
+        if not move.is_below:
+            self._balance = EXACT.add(self._balance, move.amount)
         if move.spent_at is not None and move.payment_id not in self._not_paid:
             self._spend(GivenBack(move.spent_at, -move.amount, move.payee))
 

@@ -21,34 +21,70 @@ from policy.objections import DAY, WEEK
 MOST_SPENDS = 20_000
 _MOST_STEPS = 2_000
 _SHORTEST_STEP = timedelta(minutes=1)
-_OF_SPAN = """
+# Of one moment, what was paid below comes before what the agent paid itself: see `Past.moment`.
+_ALL = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Payments that an agent counts, as text of SQL.
+
+    `spends`: those of a span that come before the first decision that is judged anew; `total_at`: the running total at
+    a moment `at`.
+    """
+
+    spends: str
+    total_at: str
+
+
+OWN = Source(
+    """
+    SELECT created_at AS at, id, service, amount, asset, payment_id, COALESCE(clock_repairs, 0) AS repairs,
+           NULL::text AS payer
       FROM ledger_logentry
      WHERE agent_id = %(agent)s AND result = 'approved' AND created_at > %(begins)s AND created_at <= %(ends)s
        AND (created_at, id) < (%(first_at)s, %(first_id)s)
-"""
-_COUNT = f"SELECT count(*) FROM (SELECT {_OF_SPAN} LIMIT %(most)s) counted"  # noqa: S608 - our own text
-_ONE_BY_ONE = f"""
+    """,
+    """
+    SELECT spent_total FROM ledger_logentry WHERE agent_id = %(agent)s AND created_at <= at
+     ORDER BY created_at DESC, id DESC LIMIT 1
+    """,
+)
+BELOW = Source(
+    """
+    SELECT l.at, l.payment_id AS id, l.payee AS service, l.amount::text AS amount, '' AS asset, l.payment_id, (
+           SELECT count(*) FROM ledger_clockrepair r WHERE r.agent_id = l.level_id AND r.repaired_at < l.at
+           )::int AS repairs, '' AS payer
+      FROM ledger_levelpayment l
+     WHERE l.level_id = %(agent)s AND l.at > %(begins)s AND l.at <= %(ends)s
+       AND (l.at, l.number) < (%(first_at)s, %(first_number)s)
+    """,
+    """
+    SELECT l.spent FROM ledger_levelpayment l WHERE l.level_id = %(agent)s AND l.at <= moments.at
+     ORDER BY l.at DESC, l.number DESC LIMIT 1
+    """,
+)
+_COUNT = "SELECT count(*) FROM ({} LIMIT %(most)s) counted"
+_ONE_BY_ONE = """
     SELECT json_build_array(
-               created_at, id, service, amount, asset, rule, true, false, payment_id, COALESCE(clock_repairs, 0), false)
-           {_OF_SPAN}
+               at, id, service, amount, asset, '', true, false, payment_id, repairs, false, 1, false, false, payer)
+      FROM ({}) spends
 """
-_SUMMED = f"""
+_SUMMED = """
     SELECT json_build_array(
-               max(created_at), max(id), payee, sum(amount::numeric)::text, '', '', true, false, NULL, repairs, false,
-               count(*))
-      FROM (SELECT *, COALESCE(clock_repairs, 0) AS repairs, CASE WHEN %(by_payee)s THEN service ELSE '' END AS payee,
-                   date_bin(%(step)s, created_at, %(begins)s) AS step
-            {_OF_SPAN}) spends
+               max(at), max(id), payee, sum(amount::numeric)::text, '', '', true, false, NULL, repairs, false,
+               count(*), false, false, max(payer))
+      FROM (SELECT *, CASE WHEN %(by_payee)s THEN service ELSE '' END AS payee,
+                   date_bin(%(step)s, at, %(begins)s) AS step
+              FROM ({}) found) spends
      GROUP BY step, payee, repairs
-"""  # noqa: S608 - our own text
-# By the running totals of the log, whatever number of payments it was.
+"""
+# By the running totals, whatever number of payments it was.
 _BY_TOTALS = """
     SELECT json_build_array(at, '', '', spent::text, '', '', true, false, NULL, 0, false, 0)
       FROM (SELECT at, total - lag(total) OVER (ORDER BY at) AS spent
-              FROM (SELECT at, COALESCE((SELECT spent_total FROM ledger_logentry
-                                          WHERE agent_id = %(agent)s AND created_at <= at
-                                          ORDER BY created_at DESC, id DESC LIMIT 1), 0) AS total
-                      FROM unnest(%(moments)s::timestamptz[]) at) moments) spends
+              FROM (SELECT at, COALESCE(({}), 0) AS total
+                      FROM unnest(%(moments)s::timestamptz[]) moments(at)) totals) spends
      WHERE spent <> 0
 """
 Span = tuple[datetime, datetime]  # it begins behind the one, and ends with the other
@@ -56,13 +92,17 @@ Span = tuple[datetime, datetime]  # it begins behind the one, and ends with the 
 
 @dataclass(frozen=True)
 class SpendsBefore:
-    """What an agent spent before the first decision that is judged anew; `first` and `last` are those by time."""
+    """What an agent spent before the first decision that is judged anew; `first` and `last` are those by time.
+
+    `sources`: what it counts.
+    """
 
     agent_id: str
     more: MoreLimits
     repairs: Sequence[Repair]
     first: Past
     last: Past
+    sources: Sequence[Source] = (OWN,)
 
     @cached_property
     def since(self) -> datetime:
@@ -74,10 +114,11 @@ class SpendsBefore:
         """Read it."""
         leaving = self._leave()
         found: list[Past] = []
-        for span in leaving:
-            found += self._read(span, most=MOST_SPENDS // len(leaving))
-        for begins, ends in self._stay(leaving):
-            found += self._sum((begins, ends), ends - begins)
+        for source in self.sources:
+            for span in leaving:
+                found += self._read(source, span, most=MOST_SPENDS // (len(leaving) * len(self.sources)))
+            for begins, ends in self._stay(leaving):
+                found += self._sum(source, (begins, ends), ends - begins)
         return found
 
     def _leave(self) -> list[Span]:
@@ -100,29 +141,33 @@ class SpendsBefore:
                 yield ends, until
             until = begins
 
-    def _read(self, span: Span, *, most: int) -> list[Past]:
-        ((count,),) = fetch_briefly(_COUNT, self._asked(span) | {"most": most + 1})
+    def _read(self, source: Source, span: Span, *, most: int) -> list[Past]:
+        ((count,),) = fetch_briefly(_COUNT.format(source.spends), self._asked(span) | {"most": most + 1})
         if count <= most:
-            return read_decisions(_ONE_BY_ONE, self._asked(span))
-        return self._sum(span, max(_SHORTEST_STEP, (span[1] - span[0]) / _MOST_STEPS))
+            return read_decisions(_ONE_BY_ONE.format(source.spends), self._asked(span))
+        return self._sum(source, span, max(_SHORTEST_STEP, (span[1] - span[0]) / _MOST_STEPS))
 
-    def _sum(self, span: Span, step: timedelta) -> list[Past]:
+    def _sum(self, source: Source, span: Span, step: timedelta) -> list[Past]:
         """Sum what was spent by steps; that of one payee, and the number of payments, if a window is about it."""
         begins, ends = span
         border = self.since if self.repairs else self.first.at - (WEEK if limits_payees(self.more) else DAY)
         found: list[Past] = []
         if begins < border:
             moments = _steps(begins, min(ends, border), step)
-            found += read_decisions(_BY_TOTALS, {"agent": self.agent_id, "moments": moments})
+            found += read_decisions(_BY_TOTALS.format(source.total_at), {"agent": self.agent_id, "moments": moments})
         if border < ends:
             asked = self._asked((max(begins, border), ends))
-            found += read_decisions(_SUMMED, asked | {"step": step, "by_payee": limits_payees(self.more)})
+            found += read_decisions(
+                _SUMMED.format(source.spends), asked | {"step": step, "by_payee": limits_payees(self.more)}
+            )
         return found
 
     def _asked(self, span: Span) -> dict[str, Any]:
         begins, ends = span
+        is_below = self.first.payer is not None
         return {
-            "agent": self.agent_id, "begins": begins, "ends": ends, "first_at": self.first.at, "first_id": self.first.id
+            "agent": self.agent_id, "begins": begins, "ends": ends, "first_at": self.first.at,
+            "first_id": "" if is_below else self.first.id, "first_number": self.first.number if is_below else _ALL,
         }  # fmt: skip
 
 

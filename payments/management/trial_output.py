@@ -19,6 +19,8 @@ def lines_of(agent_id: str, asset: str, found: Preview) -> Iterator[str]:
     yield f"{agent_id}: {_count(found.decisions, 'decision')} judged, of {since} to {until}"
     if found.is_capped:
         yield "  There were more: these are the newest."
+    for note in found.notes:
+        yield f"  {note}"
     yield from _share("approved then, would be refused now", found.refused, asset)
     yield from _share("refused then, would be approved now", found.let_through, asset)
     if found.held.count:
@@ -46,7 +48,8 @@ def _row(judged: Judged) -> str:
     now = "held" if judged.held_by else "approved" if judged.is_approved else judged.rule
     # As it was asked for: whatever is in it, a row stays a line.
     payee = printable(past.service).replace("\n", "\\n").replace("\t", "\\t")
-    return _ROW.format(format_instant(past.at), past.id, show_amount(past.amount), f"{then} → {now}", payee)
+    payer = f" by {past.payer}" if past.payer else ""
+    return _ROW.format(format_instant(past.at), past.id, show_amount(past.amount), f"{then} → {now}", payee + payer)
 
 
 def _count(number: int, name: str) -> str:
@@ -63,12 +66,13 @@ def present(agent_id: str, asset: str, found: Preview) -> dict[str, Any]:
         "since": format_instant(found.since),
         "until": format_instant(found.until),
         "isCapped": found.is_capped,
+        "notes": list(found.notes),
         "otherwise": found.otherwise,
         "refused": _present_share(found.refused),
         "letThrough": _present_share(found.let_through),
         "held": _present_share(found.held),
         "unasked": _present_share(found.unasked),
-        "newest": [_present_judged(judged) for judged in newest],
+        "newest": [_present_judged(agent_id, judged) for judged in newest],
         "notListed": found.otherwise - len(newest),
     }
 
@@ -84,13 +88,14 @@ def _present_share(share: Share) -> dict[str, Any]:
     }
 
 
-def _present_judged(judged: Judged) -> dict[str, Any]:
+def _present_judged(agent_id: str, judged: Judged) -> dict[str, Any]:
     past = judged.past
     return {
         "at": format_instant(past.at),
         "logId": past.id,
         "amount": format_amount(past.amount),
         "payee": past.service,
+        "agentId": past.payer or agent_id,
         "then": {"result": _result(is_approved=past.is_approved), "rule": past.rule},
         "now": _now(judged),
     }

@@ -37,6 +37,7 @@ def _in_words(title: str, share: Share, rules: Sequence[str]) -> dict[str, Any]:
     return {
         "title": title,
         "share": share,
+        "has_payers": any(one.past.payer for one in share.newest),
         "rules": [
             (words_of_refusal(name).refused, count, share.total_by_rule[name])
             for name, count in share.by_rule.most_common()

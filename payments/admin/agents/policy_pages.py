@@ -13,13 +13,14 @@ from foundation.console.figures import show_amount
 from foundation.console.kept import sent
 from foundation.console.views import lead_to_page, show_page, staff_page
 from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from ledger.past_payees import read_payees
 from ledger.preview import PERIOD, Preview, Share, preview_limits
 from payments.admin.agents.differences import Difference, compare
 from payments.admin.agents.effects import show_effect
 from payments.admin.agents.forms import LIMIT_FIELDS, PolicyForm
-from payments.admin.agents.leading import do_and_lead_to_agent
+from payments.admin.agents.leading import do_and_lead_to_agent, lead_to_agent, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from payments.admin.agents.moves import say_move
 from payments.admin.agents.shadow_page import SHADOW
@@ -40,6 +41,14 @@ def edit_policy(request: HttpRequest, agent_id: str) -> HttpResponse:
     if (detour := reauthenticate_first(request)) is not None:
         return detour
     agent = get_object_or_404(Agent, pk=unquote(agent_id))
+    try:
+        return _edit(request, agent)
+    except OperationRefused as refusal:
+        return refuse_and_lead(request, refusal, lead_to_agent(agent.pk))
+
+
+def _edit(request: HttpRequest, agent: Agent) -> HttpResponse:
+    """Take one step; raises OperationRefused if only a later release knows a limit of its policy."""
     present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
     asset = Asset(agent.asset)
     posted = sent(request)
@@ -141,6 +150,7 @@ def _shown(change: _Change) -> list[tuple[str, str]]:
         (f"Refused in {PERIOD.days} days that was approved", _count(effect.refused, change.agent)),
         (f"Let through in {PERIOD.days} days that was refused", _count(effect.let_through, change.agent)),
         *_held(effect, change.agent),
+        *(("Of these figures", note) for note in effect.notes),
     ]
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.differences import compare
 from payments.admin.agents.limit_warnings import warnings
 from payments.admin.agents.moves import say_move
@@ -15,15 +16,22 @@ TEMPLATE = "console/agents/requested.html"
 
 
 def look_at_policy(request: ChangeRequest) -> tuple[str, dict[str, Any]] | None:
-    """Give the template and what it needs; None: the policy is not any more the one that was to be changed."""
+    """Give the template and what it needs; None: the policy is not any more the one that was to be changed.
+
+    If only a later release knows a limit, that is all it says: here it cannot be confirmed either.
+    """
     agent = Agent.objects.filter(pk=request.subject, policy_revision=request.arguments.get("revision")).first()
     if agent is None:
         return None
     present = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
-    limits = read_limits(request.arguments, Asset(agent.asset), limits_of(present))
+    try:
+        limits = read_limits(request.arguments, Asset(agent.asset), limits_of(present))
+        differences = compare(limits_of(present), limits, agent.asset)
+    except OperationRefused as refusal:
+        return TEMPLATE, {"warnings": [str(refusal)]}
     return TEMPLATE, {
         "old_title": f"In force: {present}",
-        "differences": compare(limits_of(present), limits, agent.asset),
+        "differences": differences,
         "warnings": warnings(limits, agent.asset),
         "move": say_move(agent.pk, limits_of(present), limits),
     }

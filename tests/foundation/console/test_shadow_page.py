@@ -19,6 +19,7 @@ from policy.shadows import begin_shadow, find_shadow
 from staff.models import AuditEntry, ChangeRequest
 from tests.foundation.console.conftest import address
 from tests.support.factories import decide, make_agent, new_name
+from tests.support.trees import make_child
 
 POLICY, SHADOW, AGENT = "policy_agent_policy", "policy_agent_shadow", "policy_agent_change"
 LIMITS = {"max_per_payment": "10", "daily_limit": "50", "weekly_limit": "100", "allows": "all"}
@@ -199,3 +200,16 @@ def test_what_cannot_be_shown_is_said_on_the_agents_page(finance, agent):
     assert said(finance.get(SHADOW, agent.id))[-1] == "This release does not know the limit ofLater of the policy."
     assert finance.get(AGENT, agent.id).status_code == 200
     assert finance.get(SHADOW, new_name("nobody")).status_code == 404
+
+
+def test_of_a_tree_it_shows_who_paid_and_says_what_is_not_in_it(auditor, service):
+    root = make_agent(daily_limit="50")
+    child = make_child(root)
+    begun(root, utc_now() - DAY, daily_limit=Decimal(1))
+    ask(child, service, "2", utc_now() - HOUR)
+
+    page = text_of(auditor.get(SHADOW, root.id))
+
+    assert f"1 of them is a payment of agents below {root.pk}, made while they were below it." in page
+    assert "Requests of agents below that were refused are not in it." in page
+    assert f"When Agent Payee USDC Rule {child.id}" in re.sub(r"Rule \d[^A-Za-z]*UTC", "Rule", page)

@@ -24,6 +24,7 @@ from tests.support.agent_files import HEADER, Write, write_agent_file
 from tests.support.commands import run
 from tests.support.factories import decide, make_agent, make_service
 from tests.support.past_movements import fund_at
+from tests.support.trees import make_child
 
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -83,6 +84,7 @@ def test_it_says_what_would_be_decided_otherwise_by_which_rule_and_lists_it_newe
     entry = LogEntry.objects.get(pk=ids[4])
     assert found["newest"][0] == {
         "at": format_instant(entry.created_at), "logId": entry.id, "amount": "1.00", "payee": service.id,
+        "agentId": agent.id,
         "then": {"result": "approved", "rule": entry.rule}, "now": {"result": "blocked", "rule": "under_daily_limit"},
     }  # fmt: skip
     told = tell(path)
@@ -199,6 +201,21 @@ def test_of_many_that_differ_the_newest_are_listed_and_how_many_more_is_said(wri
 
     assert ([one["logId"] for one in found["newest"]], found["notListed"]) == ([ids[4], ids[3]], 3)
     assert tell(path).endswith("\n    and 3 more before these.")
+
+
+def test_of_a_tree_it_says_who_paid_and_what_is_not_in_it(write, service, now):
+    root = make_agent(**WIDE)
+    child = make_child(root, **WIDE)
+    ask(child, service, "9", now)
+    path = write(f"{root.id},USDC,8,1000,1000")
+
+    (found,) = judge(path)
+
+    assert [one["agentId"] for one in found["newest"]] == [child.id]
+    assert found["notes"][-1] == "Requests of agents below that were refused are not in it."
+    told = tell(path)
+    assert f"\n  {found['notes'][0]}\n  {found['notes'][1]}\n" in told
+    assert f"{service.id} by {child.id}" in told
 
 
 def test_it_changes_nothing(write, service, now):
