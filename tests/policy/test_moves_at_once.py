@@ -190,6 +190,25 @@ def test_a_hold_that_ends_while_its_agent_moves_ends_once_and_counts_where_the_l
         sound(child, old, new)
 
 
+def test_a_hold_whose_agent_moves_while_it_is_waited_for_is_decided_a_second_later_and_nobody_is_alarmed(caplog):
+    old, new = make_agent(approval_above=Decimal(5)), make_agent()
+    child = make_child(old)
+    held = decide(child, make_service(), "6")
+    say(held)
+
+    with transaction.atomic():
+        lock_agent(old.pk)
+        running = elsewhere(partial(finish_holds, environment_at()))
+        with pytest.raises(TimeoutError):
+            running.result(timeout=1)
+        move_agent(child, new)
+
+    assert running.result(timeout=PATIENCE_S) == 0
+    assert [record.levelname for record in caplog.records if str(held.payment_id) in record.message] == ["WARNING"]
+    assert finish_holds(environment_at()) == 1
+    assert counted_at(new) == [6]
+
+
 @pytest.mark.parametrize("comes", ["moved", "made"])
 def test_nobody_comes_under_an_agent_that_is_archived_at_the_same_moment(comes):
     for _ in range(ROUNDS):
