@@ -1,6 +1,7 @@
 """What happens to trees in life has no problem for `verify_log`: with every limit, over moves, holds and batches."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def problems(*agents):
     ids=lambda more: next(iter(more)),
 )
 def test_what_reaches_a_limit_above_fits_it(more):
-    limits = {name: Decimal(limit) if isinstance(limit, str) else limit for name, limit in more.items()}
+    limits: dict[str, Any] = {name: Decimal(limit) if isinstance(limit, str) else limit for name, limit in more.items()}
     root, service = make_agent(max_per_payment="4", daily_limit="9", weekly_limit="9", **limits), make_service()
     one, other = make_child(root), make_child(root)
 
