@@ -66,6 +66,12 @@ def _read_level(explanation: Mapping[str, Any]) -> str | None:
     return read_text(level.get("agentId")) if isinstance(level, dict) else None
 
 
+def _message_of_rule(explanation: Mapping[str, Any]) -> str:
+    """Read what the rule said that decided, without whose rule it was."""
+    message = str(explanation.get("message", ""))
+    return message.removeprefix(f"Budget of {_read_level(explanation)}, above this one: ")
+
+
 def _tell_levels(entry: LogEntry, explanation: Mapping[str, Any]) -> Iterator[ToldLevel]:
     """Tell what those above the payer said of what was approved or is held; not what asks for a person, if one was."""
     levels, asks_person = explanation.get("levels"), entry.result == Result.HELD or "heldBy" in explanation
@@ -87,8 +93,7 @@ def _held(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]:
     judgements, is_held = [], False
     for rule in _rules_shown(lambda rule: rule.name == entry.rule or _is_recorded(explanation, rule)):
         if rule.name == entry.rule:
-            words = str(explanation.get("message", ""))
-            figures = _compared(explanation, _COMPARED_TO_HOLD)
+            words, figures = _message_of_rule(explanation), _compared(explanation, _COMPARED_TO_HOLD)
             judgements.append(Judgement(rule.words.refused, Outcome.NEEDS_APPROVAL, words, figures))
             is_held = True
         elif rule is SIGNER_RULE or (rule.holds and is_held):
@@ -144,7 +149,7 @@ def _refused(entry: LogEntry, explanation: Mapping[str, Any]) -> list[Judgement]
     outcome = Outcome.NOT_NEEDED if entry.rule == PERSON_RULE.name else Outcome.PASSED
     for rule in _rules_shown(lambda rule: rule.name == entry.rule, is_answered=bool(judgements)):
         if rule.name == entry.rule:
-            words, figures = str(explanation.get("message", "")), _compared(explanation)
+            words, figures = _message_of_rule(explanation), _compared(explanation)
             judgements.append(Judgement(rule.words.refused, Outcome.REFUSED, words, figures))
             outcome = Outcome.NOT_NEEDED
         else:

@@ -33,6 +33,14 @@ THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _START_S = 300
 _HISTORY = "seed_history --payments 3000"
 _AT_ONCE = 9
+_PARENTS = {
+    "agent-research": "team-field-work",
+    "agent-forecasts-r2": "team-field-work",
+    "agent-translations-r2": "team-field-work",
+    "agent-research-1": "agent-research",
+    "agent-support-r2": "agent-research",
+    "agent-travel-r2": "agent-translations-r2",
+}
 _ADDED_UP_S = 75  # the worker adds up for the front page once a minute
 
 
@@ -66,12 +74,22 @@ def running_demo() -> Iterator[dict[str, Any]]:
                     time.sleep(0.5)
                 found = json.loads(access.read_text())
                 subprocess.run([*shlex.split(found["manage"]), *_HISTORY.split()], check=True)
+                make_tree(found)
                 pay_at_once(found)
                 ask_a_person(found)
                 time.sleep(_ADDED_UP_S)
                 yield found
             finally:
                 demo.terminate()
+
+
+def make_tree(access: dict[str, Any]) -> None:
+    """Put agents that there are under others: one of these is new, and one is paused."""
+    manage = shlex.split(access["manage"])
+    made = "create_agent team-field-work --asset=USDC --max-per-payment=5 --daily-limit=15 --weekly-limit=60"
+    subprocess.run([*manage, *made.split()], check=True)
+    for agent, parent in _PARENTS.items():
+        subprocess.run([*manage, "set_policy", agent, f"--parent={parent}"], check=True)
 
 
 def pay_at_once(access: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "hold": ("/console/ledger/hold/", _FIRST_ROW),
     "agents": ("/console/policy/agent/",),
     "agent": ("/console/policy/agent/agent-research-1/change/",),
+    "tree": ("/console/policy/agent/agent-research/tree/",),
     "policy": ("/console/policy/agent/agent-research-1/policy/",),
     "fund": ("/console/policy/agent/agent-research-1/fund/",),
     "pause": ("/console/policy/agent/agent-research-1/change/", ".heading button:has-text('Pause')"),

@@ -61,11 +61,12 @@ def state_column(agent: Agent) -> SafeString:
     """Show an agent's state, who above it is paused, and its place in a tree; the list has read it for all its rows."""
     state = format_html('<span class="badge {}">{}</span>', agent.state, agent.state)
     paused_by, below = vars(agent)["paused_by"], vars(agent)["below"]
-    if paused_by:
-        state = format_html('{} <span class="badge paused long">paused by {}</span>', state, paused_by)
     place = f"under {agent.ancestors[-1]}" if agent.ancestors else f"{below:,} below it" if below else ""
+    if not place:
+        return state
+    paused = format_html('<span class="badge paused long">paused by {}</span>', paused_by) if paused_by else ""
     tree = reverse("admin:policy_agent_tree", args=[quote(agent.pk)])
-    return format_html('{}<a class="place" href="{}">{}</a>', state, tree, place) if place else state
+    return format_html('<div class="state">{}{}<a class="place" href="{}">{}</a></div>', state, paused, tree, place)
 
 
 @admin.display(description="gas in 24 h")

@@ -66,7 +66,7 @@ def doubts_of_parent(limits: Limits) -> Iterator[str]:
             continue
         if wider:
             words = ", ".join(_NARROWING[name] for name in wider)
-            yield f"Wider than the limits of {one.agent_id}, so that it binds nothing: {words}."
+            yield f"Wider than the limits of {one.agent_id}, so that it limits nothing: {words}."
         told.update(wider)
 
 

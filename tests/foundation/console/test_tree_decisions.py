@@ -24,7 +24,7 @@ def test_a_refusal_by_a_level_says_whose_limit_it_was_and_leads_there(auditor):
 
     page = auditor.get(ENTRY, entry.pk)
 
-    assert f"Budget of {parent.pk} , above the agent" in text_of(page)
+    assert f"Budget of {parent.pk} , above the agent The daily limit is 5.00 USDC" in text_of(page)
     assert f'<a href="{address(PAGE, parent.pk)}">{parent.pk}</a>' in page.content.decode()
     for one in (auditor.get(ENTRIES, agent=child.pk), auditor.get(PAGE, child.pk)):
         assert f"Above the limit of 24 hours (budget of {parent.pk})" in text_of(one)

@@ -157,7 +157,7 @@ def test_a_new_agent_is_made_under_another_one(superuser):
 
     assert errors_in(unknown) == ["There is no agent nobody-at-all."]
     assert f"the limits and the status of {parent.pk} hold for its payments" in text_of(preview)
-    assert seen == [f"Wider than the limits of {parent.pk}, so that it binds nothing: per day."]
+    assert seen == [f"Wider than the limits of {parent.pk}, so that it limits nothing: per day."]
     assert Agent.objects.get(pk=sent["id"]).ancestors == [parent.pk]
 
 
@@ -178,8 +178,8 @@ def test_limits_that_are_wider_than_those_above_are_warned_about_once_each(db):
     limits = Limits(Decimal(3), Decimal(6), Decimal(7), None, more)
 
     assert [one for one in warnings(limits, "USDC") if "Wider" in one] == [
-        f"Wider than the limits of {parent.pk}, so that it binds nothing: per day.",
-        f"Wider than the limits of {root.pk}, so that it binds nothing: per payment, payments per day.",
+        f"Wider than the limits of {parent.pk}, so that it limits nothing: per day.",
+        f"Wider than the limits of {root.pk}, so that it limits nothing: per payment, payments per day.",
     ]
 
 

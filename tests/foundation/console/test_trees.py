@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from foundation.kernel.assets import Asset
 from foundation.kernel.errors import ContractError
 from ledger.models import LogEntry
 from payments.admin.agents import tree_page
@@ -108,7 +109,7 @@ def test_whoever_may_not_see_agents_sees_no_tree(make_person):
 
 
 def test_ids_of_any_form_are_addressed(auditor):
-    odd = make_agent_of_old(f"{new_name('a')}/b c_?", asset="USDC")
+    odd = make_agent_of_old(f"{new_name('a')}/b c_?", asset=Asset.USDC)
     child = make_child(odd)
 
     assert named_in(auditor.get(TREE, child.pk)) == [odd.pk, child.pk]
