@@ -1,7 +1,6 @@
 """Agents that will soon be refused: they have spent most of a limit, or their balance will not last."""
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
 from foundation.console.figures import named, numbered
 from foundation.findings import FINANCE, Finder, Finding, Kind, Page, Severity
@@ -26,20 +25,16 @@ def find_agents_in_need() -> Iterator[Finding]:
     """Find the active agents that have spent most of a limit, and those whose balance will not last."""
     active = Agent.objects.filter(status=AgentStatus.ACTIVE).order_by().values_list("pk", flat=True)
     usage = find_usage(list(active))
-    near = sorted((one for one in usage if one.is_near_a_limit), key=lambda one: (-_used(one), one.agent_id))
+    near = sorted((one for one in usage if one.is_near_a_limit), key=lambda one: (-one.used, one.agent_id))
     dry = sorted((one for one in usage if one.runs_dry), key=lambda one: (one.days_left, one.agent_id))
     if near:
-        names = named([f"{one.agent_id} ({_used(one):.0%})" for one in near])
+        names = named([f"{one.agent_id} ({one.used:.0%})" for one in near])
         above = numbered(len(near), "agent has", "agents have")
-        yield _of_agents(NEAR_LIMIT, near, f"{above} spent {NEAR_A_LIMIT:.0%} of a limit or more: {names}.")
+        yield _of_agents(NEAR_LIMIT, near, f"{above} used {NEAR_A_LIMIT:.0%} of a limit or more: {names}.")
     if dry:
         names = named([one.agent_id for one in dry])
         left = numbered(len(dry), "agent has", "agents have")
         yield _of_agents(DRY, dry, f"{left} money for less than {RUNS_DRY_WITHIN_DAYS} days: {names}.")
-
-
-def _used(usage: Usage) -> Decimal:
-    return max(usage.of_day, usage.of_week)
 
 
 def _of_agents(kind: Kind, agents: Sequence[Usage], sentence: str) -> Finding:

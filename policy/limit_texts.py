@@ -37,6 +37,11 @@ def arguments_of_known() -> dict[str, Argument]:
     return {name: replace(one, is_needed=False) for name, one in arguments_of_new().items()}
 
 
+def arguments_of_elsewhere() -> dict[str, Argument]:
+    """Give those of a change of a template or of limits that are tried, which leave each agent under its parent."""
+    return {name: one for name, one in arguments_of_known().items() if name != "parent"}
+
+
 def write_limits(limits: Limits) -> dict[str, Any]:
     """Write limits as a change carries them, all of them."""
     more = {part.field: getattr(limits.more, part.field) for part in PARTS}

@@ -73,6 +73,14 @@ def lock_to_move(agent_id: str, parent: str | None) -> Agent:
     return locked[agent_id]
 
 
+def lock_to_add(parents: Iterable[str]) -> None:
+    """Lock agents under which others are to be made, and all above them. Nobody else moves agents meanwhile."""
+    wanted = set(parents)
+    lock_name(TREE_LOCK)
+    paths = Agent.objects.filter(pk__in=wanted).values_list("ancestors", flat=True)
+    lock_agents(wanted.union(*(path or () for path in paths)))
+
+
 def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1) -> list[str] | None:
     """Find the ancestors of an agent with this parent; `height`: how many levels it is with those below it.
 
@@ -85,7 +93,7 @@ def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1
         return None
     lock_name(TREE_LOCK)
     above = lock_with_ancestors(parent)
-    ancestors = _place_under(above, agent_id, asset, height)
+    ancestors = place_under(above, agent_id, asset, height)
     if above.ancestors is None:
         Agent.objects.filter(pk=parent).update(ancestors=[])
     return ancestors
@@ -101,10 +109,15 @@ def check_place(agent_id: str, asset: str, parent: str) -> None:
     if above is None:
         raise OperationRefused(f"There is no agent {parent}.")
     agent = Agent.objects.filter(pk=agent_id).first()
-    _place_under(above, agent_id, asset, 1 if agent is None else _height(agent, find_below(agent_id)))
+    place_under(above, agent_id, asset, 1 if agent is None else _height(agent, find_below(agent_id)))
 
 
-def _place_under(above: Agent, agent_id: str, asset: str, height: int) -> list[str]:
+def place_under(above: Agent, agent_id: str, asset: str, height: int = 1) -> list[str]:
+    """Return the ancestors of an agent with this parent, which may be an agent that is only to be made.
+
+    Raises:
+        OperationRefused: the agent cannot be under this parent.
+    """
     ancestors = [*(above.ancestors or ()), above.pk]
     if above.archived_at is not None:
         raise OperationRefused(f"{above.pk} is archived: no agent can be under it.")

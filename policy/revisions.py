@@ -22,14 +22,16 @@ def lock_to_revise(agent_id: str, change: Callable[[Limits], Limits]) -> Agent:
     """Lock an agent for its next policy revision; if that names another parent, all agents that its move is about.
 
     Raises:
-        OperationRefused: no such agent.
+        OperationRefused: no such agent, or it was moved while it was waited for: what is locked may not be all then.
     """
     present = find_revision_in_force(agent_id)
     if present is None:
         raise OperationRefused(f"There is no agent {agent_id}.")
-    if (parent := change(limits_of(present)).more.parent) == present.more.parent:
-        return lock_agent(agent_id)
-    return lock_to_move(agent_id, parent)
+    parent = change(limits_of(present)).more.parent
+    agent = lock_agent(agent_id) if parent == present.more.parent else lock_to_move(agent_id, parent)
+    if PolicyRevision.objects.get(agent=agent, number=agent.policy_revision).more.parent != present.more.parent:
+        raise OperationRefused(f"{agent_id} was moved meanwhile. Try again.")
+    return agent
 
 
 def revise(

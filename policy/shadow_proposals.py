@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from policy.limit_texts import arguments_of_known, names_a_limit, read_limits, write_limits
+from policy.limit_texts import arguments_of_elsewhere, names_a_limit, read_limits, write_limits
 from policy.limits import Limits
 from policy.models import Agent
 from policy.shadows import begin_shadow, drop_shadow
@@ -59,6 +59,8 @@ def _drop(arguments: Mapping[str, Any], by: str, reason: str) -> str:
 
 
 KINDS = (
-    Kind(BEGIN, "Try limits on an agent", "policy.change_agent", _begin, takes={**_OF_AGENT, **arguments_of_known()}),
+    Kind(
+        BEGIN, "Try limits on an agent", "policy.change_agent", _begin, takes={**_OF_AGENT, **arguments_of_elsewhere()}
+    ),
     Kind(DROP, "Drop the shadow of an agent", "policy.change_agent", _drop, takes=_OF_AGENT),
 )

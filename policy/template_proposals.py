@@ -12,7 +12,7 @@ from django.db import transaction
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from policy.limit_texts import arguments_of_known, names_a_limit, read_limits, write_limits
+from policy.limit_texts import arguments_of_elsewhere, names_a_limit, read_limits, write_limits
 from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
 from policy.one_person import any_takes_two, is_by_one, lock_thresholds, takes_two
@@ -37,10 +37,10 @@ def register_template_kinds() -> None:
     asset = Argument(f"The asset of the agents that follow it: {', '.join(Asset)}.", lambda text: Asset(text).value)
     revision = Argument("The number of the revision that was looked at.", int, is_needed=False)
     register(
-        Kind(MAKE, "Make a template", may, _make, takes={**name, "asset": asset, **arguments_of_known()}),
+        Kind(MAKE, "Make a template", may, _make, takes={**name, "asset": asset, **arguments_of_elsewhere()}),
         Kind(
             CHANGE, "Change a template", may, _change, is_rehearsed=True,
-            takes={**name, "version": version, "followers": seen, **arguments_of_known()},
+            takes={**name, "version": version, "followers": seen, **arguments_of_elsewhere()},
         ),
         Kind(
             FOLLOW, "Let an agent follow a template", may, _follow, is_rehearsed=True,

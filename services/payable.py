@@ -14,25 +14,29 @@ from services.models import Service, ServiceStatus
 
 
 def payable_services(agent_id: str | None) -> "QuerySet[Service]":
-    """Find the services that an agent may pay by its policy and in its asset; None: those that may be paid at all.
+    """Find the services that an agent may pay, by its policy and those of all above it, and in its asset.
+
+    None: those that may be paid at all.
 
     None of them is on a chain, or in an asset, that is not served: that would be refused until somebody changes it. An
     agent that does not exist may pay none.
 
     Raises:
-        PolicySignerUnavailable: only a later release knows a limit of the agent's policy.
+        PolicySignerUnavailable: only a later release knows a limit of one of these policies.
     """
     approved = Service.objects.filter(
         _is_served(), status=ServiceStatus.APPROVED, approved_recipient=Concat(F("chain"), Value(":"), F("address"))
     )
     if agent_id is None:
         return approved
-    in_force = PolicyRevision.objects.filter(agent=agent_id, number=F("agent__policy_revision"))
-    policy = in_force.select_related("agent").first()
+    in_force = PolicyRevision.objects.filter(number=F("agent__policy_revision"))
+    policy = in_force.filter(agent=agent_id).select_related("agent").first()
     if policy is None:
         return approved.none()
-    allowed = allowed_by(policy.allowed_services, limits_to_show(policy).allowed_tags)
-    return approved.filter(allowed, asset=policy.agent.asset)
+    above = policy.agent.ancestors or ()
+    policies = [policy, *(in_force.filter(agent__in=above) if above else ())]
+    allowed = [allowed_by(one.allowed_services, limits_to_show(one).allowed_tags) for one in policies]
+    return approved.filter(*allowed, asset=policy.agent.asset)
 
 
 def allowed_by(services: Collection[str] | None, tags: Collection[str] | None) -> Q:

@@ -133,7 +133,7 @@ export interface paths {
         };
         /**
          * Read an agent's balance, rolling spend and limits
-         * @description An optional limit that the policy has is a member, and what it compares another. Needs the scope `budgets`.
+         * @description An optional limit that the policy has is a member, and what it compares another. The spend is that of all agents below it, too, the balance is its own; `levels` are the budgets above it. Needs the scope `budgets`.
          */
         get: operations["getBudget"];
         put?: never;
@@ -586,6 +586,148 @@ export interface components {
             /** @description Hours after which what nobody has approved is refused; 24 unless given. */
             approvalHours?: number;
             /**
+             * @description The agent above it, whose limits and status hold for its payments, too.
+             * @example example-team
+             */
+            parent?: string;
+            /**
+             * @description What `hourlyLimit` compares.
+             * @example 99.50
+             */
+            spentThisHour?: string | null;
+            /**
+             * @description What `monthlyLimit` compares.
+             * @example 99.50
+             */
+            spentThisMonth?: string | null;
+            /**
+             * @description What `totalLimit` compares. Null: it cannot be counted at present.
+             * @example 99.50
+             */
+            spentInTotal?: string | null;
+            /** @description What `paymentsPerHour` compares. Null: it cannot be counted at present. */
+            paymentsThisHour?: number | null;
+            /** @description What `paymentsPerDay` compares. Null: it cannot be counted at present. */
+            paymentsToday?: number | null;
+            /** @description The budgets above, the parent first. Absent: there is none. */
+            levels?: components["schemas"]["BudgetLevel"][];
+        };
+        /** @description A budget above an agent's: the limits that hold for its payments, too, with what they compare. */
+        BudgetLevel: {
+            /** @description The agent whose limits they are. */
+            agentId: string;
+            status: components["schemas"]["AgentStatus"];
+            /** @example 99.50 */
+            dailyLimit: string;
+            /**
+             * @description Its own spend in the rolling 24-hour window and that of all below.
+             * @example 99.50
+             */
+            spentToday: string;
+            /** @example 99.50 */
+            weeklyLimit: string;
+            /**
+             * @description The same in the rolling 7-day window.
+             * @example 99.50
+             */
+            spentThisWeek: string;
+            /** @example 99.50 */
+            maxPerPayment: string;
+            /**
+             * @description The revision that the limits are from.
+             * @example polrev_3
+             */
+            policyRevision: string;
+            /**
+             * @description Most that is spent in any 60 minutes.
+             * @example 99.50
+             */
+            hourlyLimit?: string;
+            /**
+             * @description Most that is spent in any 30 days.
+             * @example 99.50
+             */
+            monthlyLimit?: string;
+            /**
+             * @description Most that is spent ever.
+             * @example 99.50
+             */
+            totalLimit?: string;
+            /** @description Most payments in any 60 minutes. */
+            paymentsPerHour?: number;
+            /** @description Most payments in any 24 hours. */
+            paymentsPerDay?: number;
+            /**
+             * @description Most that one payment to a payee may be.
+             * @example 99.50
+             */
+            payeeMaxPerPayment?: string;
+            /**
+             * @description Most that is paid to each payee in any 24 hours.
+             * @example 99.50
+             */
+            payeeDailyLimit?: string;
+            /**
+             * @description Most that is paid to each payee in any 7 days.
+             * @example 99.50
+             */
+            payeeWeeklyLimit?: string;
+            /** @description Payees with other limits than those of every payee, by their ids. */
+            payeeLimits?: {
+                [key: string]: components["schemas"]["PayeeLimits"];
+            };
+            /**
+             * @description The tags of the payees that it may pay, beside those that its policy names.
+             * @example [
+             *       "compute",
+             *       "data"
+             *     ]
+             */
+            allowedTags?: string[];
+            /**
+             * @description When it may pay: hours of the clock on the wall, in a time zone.
+             * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
+             */
+            allowedHours?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay. UTC, with milliseconds.
+             */
+            allowedFrom?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay no more. UTC, with milliseconds.
+             */
+            allowedUntil?: string;
+            /** @description Hours after a payee's approval in which it is not paid yet. */
+            newPayeeWaitHours?: number;
+            /** @description How many of its first payments are limited; with the next one. */
+            newPayeePayments?: number;
+            /**
+             * @description Most that each of these first payments to a payee may be.
+             * @example 99.50
+             */
+            newPayeeMaxPerPayment?: string;
+            /**
+             * @description A person has to approve a larger single payment.
+             * @example 99.50
+             */
+            approvalAbove?: string;
+            /**
+             * @description A person has to approve what lifts the spend of 24 hours above this.
+             * @example 99.50
+             */
+            approvalAboveDay?: string;
+            /** @description Always true: a policy without it has no such member. */
+            approvalForFirst?: boolean;
+            /** @description Hours after which what nobody has approved is refused; 24 unless given. */
+            approvalHours?: number;
+            /**
+             * @description The agent above it, whose limits and status hold for its payments, too.
+             * @example example-team
+             */
+            parent?: string;
+            /**
              * @description What `hourlyLimit` compares.
              * @example 99.50
              */
@@ -647,7 +789,11 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description One rule, and what it says of the payment. */
+        /**
+         * @description One rule, and what it says of the payment.
+         *
+         *     `level`: Whose message and figures these are. Absent: the agent's own.
+         */
         EvaluatedRule: {
             rule: components["schemas"]["Rule"];
             /** @description Null: not asked, since an earlier rule refuses. */
@@ -679,11 +825,14 @@ export interface components {
              * @example 99.50
              */
             headroom: string | null;
+            level?: components["schemas"]["Level"];
         };
         /**
          * @description Response of `POST /v1/payments/evaluate`.
          *
          *     `rule`: The rule that decides.
+         *
+         *     `level`: Whose rule decides. Absent: the agent's own.
          */
         Evaluation: {
             result: components["schemas"]["DecisionResult"];
@@ -708,6 +857,7 @@ export interface components {
              * @description UTC, with milliseconds.
              */
             evaluatedAt: string;
+            level?: components["schemas"]["Level"];
         };
         /** @description What a payment costs in gas. The operator pays it, not the allowance. */
         Fee: {
@@ -868,6 +1018,20 @@ export interface components {
             approvalForFirst?: boolean;
             /** @description Hours after which what nobody has approved is refused; 24 unless given. */
             approvalHours?: number;
+            /**
+             * @description The agent above it, whose limits and status hold for its payments, too.
+             * @example example-team
+             */
+            parent?: string;
+        };
+        /** @description An agent above the one that pays, whose limit or status it is. */
+        Level: {
+            agentId: string;
+            /**
+             * @description The revision of its policy.
+             * @example polrev_3
+             */
+            policyRevision: string;
         };
         /**
          * @description An element of `data` in `GET /v1/logs`: a decision and its receipt.
@@ -1157,7 +1321,7 @@ export interface components {
         PolicyRefusal: {
             error: components["schemas"]["PolicyRefusalDetail"];
         };
-        /** @description Which rule refused a payment, and the figures that it compared. It is in the log, as `logId`. */
+        /** @description Which rule refused a payment, and the figures that it compared. It is in the log, as `logId`. `level`: it is the rule of this agent above the one that pays; absent: its own. */
         PolicyRefusalDetail: {
             code: components["schemas"]["ErrorCode"];
             /** @description A sentence for people. Its wording may change. */
@@ -1198,6 +1362,7 @@ export interface components {
              * @description When all limits would let the same payment pass; null if waiting does not help.
              */
             allowedAt?: string | null;
+            level?: components["schemas"]["Level"];
             /** @description The decision that held the payment for a person's approval. */
             heldBy?: string;
             /**
@@ -1354,8 +1519,83 @@ export interface components {
             answeredBy?: string;
             /** @description The reason that this person gave. */
             answerReason?: string;
+            level?: components["schemas"]["Level"];
+            /** @description What the agents above the one that pays compared, the parent first. Absent: there is none, or it is a refusal, of which `level` says whose rule it is, unless it is the agent's own. */
+            levels?: components["schemas"]["LevelRecord"][];
             /** @description A digest of the request and its key. */
             request?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What an agent above the one that pays compared. Later versions may add members. */
+        LevelRecord: {
+            agentId: string;
+            /** @example polrev_3 */
+            policyRevision: string;
+            /** @example compute, data */
+            allowedTags?: string;
+            /** @example compute, data */
+            payeeTags?: string;
+            /** @example 99.50 */
+            balance?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay. UTC, with milliseconds.
+             */
+            allowedFrom?: string;
+            /**
+             * Format: date-time
+             * @description The moment from which it may pay no more. UTC, with milliseconds.
+             */
+            allowedUntil?: string;
+            /**
+             * @description When it may pay: hours of the clock on the wall, in a time zone.
+             * @example mon-fri 09:00-17:00, sat 10:00-14:00 Europe/Berlin
+             */
+            allowedHours?: string;
+            newPayeeWaitHours?: string;
+            /** @example 99.50 */
+            spentInTotal?: string;
+            /** @example 99.50 */
+            totalLimit?: string;
+            /** @example 99.50 */
+            spentThisMonth?: string;
+            /** @example 99.50 */
+            monthlyLimit?: string;
+            /** @example 99.50 */
+            spentThisWeek?: string;
+            /** @example 99.50 */
+            weeklyLimit?: string;
+            /** @example 99.50 */
+            spentToday?: string;
+            /** @example 99.50 */
+            dailyLimit?: string;
+            /** @example 99.50 */
+            spentThisHour?: string;
+            /** @example 99.50 */
+            hourlyLimit?: string;
+            paymentsToday?: string;
+            paymentsPerDay?: string;
+            paymentsThisHour?: string;
+            paymentsPerHour?: string;
+            /** @example 99.50 */
+            payeeSpentThisWeek?: string;
+            /** @example 99.50 */
+            payeeWeeklyLimit?: string;
+            /** @example 99.50 */
+            payeeSpentToday?: string;
+            /** @example 99.50 */
+            payeeDailyLimit?: string;
+            /** @example 99.50 */
+            payeeMaxPerPayment?: string;
+            /** @example 99.50 */
+            newPayeeMaxPerPayment?: string;
+            /** @example 99.50 */
+            approvalAboveDay?: string;
+            /** @example 99.50 */
+            approvalAbove?: string;
+            /** @example 99.50 */
+            maxPerPayment?: string;
         } & {
             [key: string]: unknown;
         };

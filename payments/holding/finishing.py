@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from foundation.database import brief_transaction
 from foundation.kernel.assets import Asset
-from foundation.kernel.errors import InvalidRequest, PolicySignerUnavailable
+from foundation.kernel.errors import InvalidRequest, OperationRefused, PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from ledger.clocks import read_clocks
@@ -115,6 +115,8 @@ def _lock_agent(agent_id: str) -> Agent:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{round(LONGEST_WAIT_S)}s"])
     try:
         return lock_with_ancestors(agent_id)
+    except OperationRefused as error:  # it was moved while it was waited for
+        raise HeldTooLong(str(error)) from error
     except OperationalError as error:
         if is_held_by_another(error):
             raise HeldTooLong from error

@@ -1,6 +1,6 @@
 """Read a file of agents to make: CSV with a header. Every line that is wrong is named before anything is made."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -16,6 +16,7 @@ from policy.limit_texts import are_same
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.operations import check_new_agent
+from policy.parents import place_under
 from policy.revisions import limits_of
 
 _AT_ONCE = 1000
@@ -49,13 +50,16 @@ def read_agent_file(path: str) -> AgentFile:
     """
     problems: list[Problem] = []
     rows: list[NewAgent] = []
+    wrong: set[str] = set()
     for line, cells in read_lines(path, named="--from"):
         try:
             rows.append(_read(line, cells))
         except (OperationRefused, ValueError) as error:
             problems.append((line, str(error)))
+            wrong.add(cells["id"])
     existing = _find_existing([row.id for row in rows])
     problems += _find_repeated(rows, existing)
+    problems += _find_misplaced(rows, existing, wrong)
     same = find_same(row.id for row in rows if row.id not in existing)
     problems += [(row.line, taken_for(row.id, same[row.id])) for row in rows if row.id in same]
     problems += [
@@ -92,6 +96,36 @@ def _find_repeated(rows: list[NewAgent], existing: Container[str]) -> Iterator[P
         other = first.setdefault(written_plainly(row.id), row)
         if other is not row and (other.id == row.id or row.id not in existing):
             yield row.line, f"The agent {other.id} is in line {other.line} already."
+
+
+def _find_misplaced(rows: list[NewAgent], existing: Container[str], wrong: Container[str]) -> Iterator[Problem]:
+    """Find the lines whose agent cannot be under the parent that it names: one that exists, or is in an earlier line.
+
+    `wrong` are in lines that are named already.
+    """
+    lines = {row.id: row.line for row in rows}
+    known = _find_parents({row.limits.more.parent or "" for row in rows})
+    for row in rows:
+        parent, ancestors = row.limits.more.parent, None
+        if row.id in existing:
+            continue
+        if parent in known:
+            try:
+                ancestors = place_under(known[parent], row.id, row.asset)
+            except OperationRefused as error:
+                yield row.line, f"parent: {error}"
+        elif parent is not None and parent not in wrong:
+            later = f" It is in line {lines[parent]}: put that line before this one." if parent in lines else ""
+            yield row.line, f"parent: There is no agent {parent}.{later}"
+        known.setdefault(row.id, Agent(id=row.id, asset=row.asset, ancestors=ancestors))
+
+
+def _find_parents(ids: Collection[str]) -> dict[str, Agent]:
+    wanted = sorted(ids)
+    found: dict[str, Agent] = {}
+    for first in range(0, len(wanted), _AT_ONCE):
+        found |= Agent.objects.in_bulk(wanted[first : first + _AT_ONCE])
+    return found
 
 
 def _is_same(row: NewAgent, asset: str, limits: Limits) -> bool:

@@ -18,6 +18,7 @@ from payments.management.agent_file import NewAgent
 from payments.management.movement_options import find_chain_to_credit
 from policy.key_operations import create_api_key
 from policy.operations import create_agent
+from policy.parents import lock_to_add
 
 # Each chunk is one transaction, with the credits of its agents and their keys.
 _CHUNK = 250
@@ -87,6 +88,8 @@ def _collect(new: Sequence[NewAgent], chains: dict[tuple[Asset, str | None], str
 
 
 def _make(chunk: Sequence[NewAgent], credits_: Credits, keys: TextIO | None, *, by: str, reason: str) -> None:
+    if parents := {one.limits.more.parent for one in chunk if one.limits.more.parent is not None}:
+        lock_to_add(parents)  # in the order of payments, whatever that of the lines is
     for one in chunk:
         create_agent(one.id, asset=one.asset, limits=one.limits, by=by, reason=reason)
     for (asset, chain), amounts in credits_.items():

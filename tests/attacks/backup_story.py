@@ -15,12 +15,13 @@ from typing import Any
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import ContractError
 from foundation.kernel.money import format_amount
+from ledger.models import LevelPayment
 from ledger.operations import fund_agent
 from payments.deciding.operations import request_payment
 from payments.environment import payment_environment
 from payments.lifecycle import PaymentStatus
 from payments.models import Payment
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import Agent
 from policy.operations import create_agent, switch_signer
 from services.models import Service
@@ -29,7 +30,7 @@ from tests.support.fake_chain import PATIENCE_S
 from tests.support.localnets import LOCALNETS
 from tests.support.payment_requests import make_request
 
-_AGENT = "customer"
+_AGENT, _PARENT = "customer", "company"
 
 
 def act(*acts: tuple[str, ...]) -> None:
@@ -38,10 +39,11 @@ def act(*acts: tuple[str, ...]) -> None:
 
 
 def _prepare() -> dict[str, Any]:
-    """Make an agent with money, its payee, and have the chain observed."""
+    """Make an agent with money within the budget of another one, its payee, and have the chain observed."""
     switch_signer(is_signing=True, by="test")
     limits = Limits(Decimal(100), Decimal(100), Decimal(100), None)
-    create_agent(_AGENT, asset=Asset.USDC, limits=limits, by="test")
+    create_agent(_PARENT, asset=Asset.USDC, limits=limits, by="test")
+    create_agent(_AGENT, asset=Asset.USDC, limits=under(_PARENT, limits), by="test")
     fund_agent(_AGENT, amount=Decimal(100), by="test", chain=_localnet().caip2)
     make_service(recipient=f"{_localnet().alias}:{_localnet().new_address()}")
     _localnet().observe()
@@ -89,10 +91,17 @@ def _balance() -> dict[str, Any]:
     return {"payee": units, "agent": format_amount(Agent.objects.get(pk=_AGENT).balance)}
 
 
+def _counted() -> dict[str, Any]:
+    """Read what the agent above counts of payments, and which agents are above that one's child."""
+    amounts = LevelPayment.objects.filter(level=_PARENT).order_by("number").values_list("amount", flat=True)
+    return {"counted": [format_amount(one) for one in amounts], "above": Agent.objects.get(pk=_AGENT).ancestors}
+
+
 def _localnet() -> Any:
     return next(one for one in LOCALNETS if one.alias == os.environ["CHAIN"])
 
 
 _ACTS: dict[str, Callable[..., dict[str, Any]]] = {
     "prepare": _prepare, "pay": _pay, "bury": _bury, "ask": _ask, "rush": _rush, "balance": _balance,
+    "counted": _counted,
 }  # fmt: skip

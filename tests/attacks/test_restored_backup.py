@@ -102,10 +102,11 @@ def test_what_a_restored_backup_forgot_stops_signing_is_listed_and_can_be_booked
     # On an EVM chain the escrow itself has used the key up.
     is_evm = stopped["chain"].startswith("eip155:")
     asked = [("ask", "order-2", "20")] if is_evm else []
-    booked, *refused, paid = restored.act(("balance",), *asked, ("pay", "order-3", "1"))
+    booked, *refused, paid, above = restored.act(("balance",), *asked, ("pay", "order-3", "1"), ("counted",))
     assert booked == {"payee": 30 * UNITS, "agent": "70.00"}
     assert [one["refused"] for one in refused] == ["policy_signer_unavailable"] * len(asked)
     assert paid["status"] == "settled"
+    assert above == {"counted": ["10.00", "1.00"], "above": ["company"]}
     restored.manage("reconcile")
     restored.manage("verify_log")
 

@@ -142,7 +142,7 @@ def test_the_agents_closest_to_a_limit_are_named_first():
     sentence = only("limit").says
 
     names = f"{agents[1].id} (98%), {agents[3].id} (90%), {agents[2].id} (85%) and 1 more."
-    assert sentence == f"4 agents have spent 80% of a limit or more: {names}"
+    assert sentence == f"4 agents have used 80% of a limit or more: {names}"
 
 
 @pytest.mark.parametrize(("balance", "is_told"), [("9.99", True), ("10", False)])

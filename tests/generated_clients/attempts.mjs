@@ -29,6 +29,6 @@ const calls = {
 };
 const tried = await calls[method]().then(
   (result) => ({ result }),
-  (error) => ({ error: { ...error, message: error.message, code: error.code } }),
+  (error) => ({ error: { ...error, message: error.message, code: error.code, level: error.level } }),
 );
 console.log(JSON.stringify({ ...tried, requests }));

@@ -105,6 +105,15 @@ def test_a_refusal_by_policy_is_not_repeated_and_says_when_it_would_be_none(atte
     assert len(tried["requests"]) == 1
 
 
+def test_a_refusal_by_policy_names_the_agent_above_whose_limit_it_is(attempt):
+    (above,) = (error for error in policy_refusals() if "level" in error.details)
+    (own,) = (error for error in policy_refusals() if error.details["rule"] == "under_max_payment")
+
+    tried = [attempt("pay", [refusal(error)])["error"]["level"] for error in (above, own)]
+
+    assert tried == [{"agentId": "example-team", "policyRevision": "polrev_2"}, None]
+
+
 def test_a_refusal_outside_the_allowed_time_is_one_by_policy_and_says_how_long_it_lasts(attempt):
     (too_late,) = (error for error in policy_refusals() if error.details["rule"] == "within_hours")
 

@@ -11,6 +11,7 @@ from tests.support.answers import INSTANT, error_of, faulty_params
 from tests.support.factories import make_agent, make_service, new_address, new_name
 from tests.support.local_ids import LOCALNET
 from tests.support.log_reads import ids
+from tests.support.trees import make_child
 
 PATH = "/v1/services"
 MEMBERS = ["id", "name", "recipient", "asset", "status", "createdAt"]
@@ -54,6 +55,14 @@ def everything(client, query):
 
 
 # --- The list
+def test_an_agent_sees_only_what_all_above_it_may_pay_too(api, db):
+    for_all, for_root, tagged = make_service(), make_service(), make_service(tags=["data"])
+    root = make_agent(services=[for_all.id, for_root.id], allowed_tags=("data",))
+    leaf = make_child(make_child(root), services=[for_all.id, tagged.id, make_service().id])
+
+    assert ids(api.get(PATH, {"agentId": leaf.id})) == sorted([for_all.id, tagged.id])
+
+
 def test_an_agent_sees_what_it_may_pay_now(api, client_of, payees, choosy):
     response = api.get(PATH, {"agentId": choosy.id})
 

@@ -1,4 +1,4 @@
-"""The story that the demo plays: four agents, five services, two chains, and everything that a policy can say."""
+"""The story that the demo plays: five agents and a team, five services, two chains, and all that a policy can say."""
 
 import secrets
 from dataclasses import replace
@@ -27,6 +27,7 @@ from workshop.demo.promises import Order, Refusal, Registration
 from workshop.demo.screen import Screen
 from workshop.demo.seed import COMPUTE, EVM, LIBRARY, RESEARCH, SOLANA, STAFF, TRAVEL, make_agent, next_run
 from workshop.demo.steps import Steps
+from workshop.demo.team import HOTELS, TEAM, share_a_budget
 
 WEATHER, TRANSLATION, GPU, UNKNOWN = "weather-api", "translation-api", "gpu-hours", "no-such-service"
 INFERENCE, ARCHIVE, REPORTS = "inference-api", "news-archive", "reports"
@@ -54,14 +55,16 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     travel = make_agent(f"{TRAVEL}-{run}", EURC, "50", "100", "200")
     compute = make_agent(f"{COMPUTE}-{run}", SOL, "1", "2", "5")
     library = make_agent(f"{LIBRARY}-{run}", PYUSD, "50", "100", "200")
+    hotels = make_agent(f"{HOTELS}-{run}", EURC, "50", "100", "200")
     steps.note(f"{research}: at most 5 USDC a payment, 10 in 24 hours, 20 in 7 days")
-    steps.note(f"{travel}: at most 50 EURC a payment, 100 in 24 hours, 200 in 7 days")
+    steps.note(f"{travel} and {hotels}: at most 50 EURC a payment, 100 in 24 hours, 200 in 7 days")
     steps.note(f"{compute}: at most 1 SOL a payment, 2 in 24 hours, 5 in 7 days")
     steps.note(f"{library}: at most 50 PYUSD a payment, 100 in 24 hours, 200 in 7 days")
 
     steps.fund([Deposit(research, "100", USDC, EVM)])
     _pay_once(steps, screen, payee, research)
     others = [(travel, "20", EURC, EVM), (compute, "2", SOL, SOLANA), (library, "20", PYUSD, SOLANA)]
+    others.append((hotels, "10", EURC, EVM))
     steps.fund([Deposit(*one) for one in others])
     _pay_in_another_asset(steps, travel)
     _pay_on_another_chain(steps, compute, library)
@@ -71,6 +74,10 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     steps.pay_refused(f"{research} asks for 4.00 USDC more today", Order(research, GPU, "4.00", USDC), today)
     _meet_the_limits(steps, research, travel)
     ask_a_person(steps, api, screen, Order(travel, TRANSLATION, "6.00", EURC), above="5")
+    team = make_agent(f"{TEAM}-{run}", EURC, "50", "5", "50")
+    steps.note(f"{team}: at most 50 EURC a payment, 5 in 24 hours, 50 in 7 days, for all that are under it")
+    pays, asks = (Order(agent, TRANSLATION, amount, EURC) for agent, amount in ((travel, "1.00"), (hotels, "4.50")))
+    share_a_budget(steps, team, pays, asks)
     _stop_and_go(steps, research)
 
     steps.check_budget(research, balance="92.25", spentToday="7.75", spentThisWeek="7.75", policyRevision="polrev_2")
@@ -80,7 +87,7 @@ def play(api: Api, screen: Screen, processes: Processes, mcp_url: str) -> Payee:
     _pay_for_a_page(steps, PaidPage(REPORTS, screen, api, processes), research)
     _, key = create_api_key(name=f"{library}, a model", agent_id=library, expires_in_s=_AN_HOUR_S, by=STAFF)
     converse(screen, mcp_url, key, Order(library, ARCHIVE, "1.50", PYUSD), processes.check)
-    show_log(api, screen, [research, travel, compute, library])
+    show_log(api, screen, [research, travel, compute, library, hotels])
     return payee
 
 

@@ -179,8 +179,8 @@ _MORE_LIMITS = (
 )
 _LEVELS = (
     " This budget is within others: `levels` are the agents above, the nearest first. Each payment has to fit the"
-    " limits of all of them, too, from which other agents spend as well, and none of them may be `paused`: what you can pay is"
-    " the least that any of them has left."
+    " limits of all of them, too, from which other agents spend as well, and none of them may be `paused`: what you can"
+    " pay is the least that any of them has left."
 )
 SERVICES = (
     "Only these payees may be paid, each by its `id`. What stands under `untrusted` was written by the payee: it is"

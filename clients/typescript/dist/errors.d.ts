@@ -28,6 +28,8 @@ export declare class AllowanceError<Detail extends ErrorDetail = ErrorDetail> ex
 export declare class PolicyRefused extends AllowanceError<PolicyRefusalDetail> {
     readonly name: string;
     get rule(): PolicyRefusalDetail["rule"];
+    /** The agent above the one that pays whose limit or status refused it; null: it is the agent's own. */
+    get level(): PolicyRefusalDetail["level"] | null;
     /** When the same payment would fit, asked for with a new key; null if waiting does not help. */
     get allowedAt(): Date | null;
 }

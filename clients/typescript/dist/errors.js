@@ -32,6 +32,10 @@ export class PolicyRefused extends AllowanceError {
     get rule() {
         return this.detail.rule;
     }
+    /** The agent above the one that pays whose limit or status refused it; null: it is the agent's own. */
+    get level() {
+        return this.detail.level ?? null;
+    }
     /** When the same payment would fit, asked for with a new key; null if waiting does not help. */
     get allowedAt() {
         return this.detail.allowedAt ? new Date(this.detail.allowedAt) : null;

@@ -20,8 +20,8 @@ class Command(TrialCommand):
         "Judge what agents asked for in the past by other limits, and say what these would have decided otherwise. "
         "FILE is a CSV file as create_agent --from has it: its first line names the columns id, asset, "
         "max_per_payment, daily_limit, weekly_limit, and if wanted services (separated by spaces or ;) and optional "
-        "limits, such as hourly_limit (an empty cell: no such limit); fund and chain are ignored. Each line is an "
-        f"agent that exists, with all of the limits to try. Without --days, its newest {MOST_DECISIONS:,} decisions "
+        "limits, such as hourly_limit (an empty cell: no such limit); fund, chain and parent are ignored. Each line is "
+        f"an agent that exists, with all of the limits to try. Without --days, its newest {MOST_DECISIONS:,} decisions "
         f"of the last {PERIOD.days} days are judged ({MOST_WITH_MORE:,} with optional limits), as the console's "
         "preview does. It changes nothing, and ends with status 0 whatever it finds."
     )

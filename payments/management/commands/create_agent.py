@@ -29,9 +29,10 @@ class Command(JsonCommand):
         "Create an agent with its allowance and first policy, and print its budget. A limit of 0 lets nothing pass. "
         "--from makes all agents of a CSV file, whose first line names the columns id, asset, max_per_payment, "
         "daily_limit, weekly_limit, and if wanted fund, chain, services (separated by spaces or ;) and optional "
-        "limits, such as hourly_limit (an empty cell: no such limit). Before anything is made, every line that is "
-        "wrong is named, and the sum of fund must be covered. An agent that exists with the same asset and policy "
-        "stays as it is, unfunded: so another run finishes one that was interrupted."
+        "limits, such as hourly_limit (an empty cell: no such limit). A parent is an agent that exists, or of an "
+        "earlier line. Before anything is made, every line that is wrong is named, and the sum of fund must be "
+        "covered. An agent that exists with the same asset and policy stays as it is, unfunded: so another run "
+        "finishes one that was interrupted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

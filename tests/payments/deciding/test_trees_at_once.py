@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from django.db import connection
 
-from foundation.kernel.errors import BudgetExceeded, ContractError, PolicySignerUnavailable
+from foundation.kernel.errors import AgentPaused, BudgetExceeded, ContractError, PolicySignerUnavailable
 from ledger.models import LogEntry, Result
 from payments.deciding.batching import Batcher
 from payments.deciding.operations import Approval
@@ -29,6 +29,7 @@ from tests.support.storms import Shot, Storm, strike
 from tests.support.trees import counted_at, make_child, make_path
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(60)]
+Done = TypeVar("Done")
 WIDE: dict[str, Any] = {"daily_limit": "1000", "weekly_limit": "1000"}
 PATIENCE_S = 60
 
@@ -39,7 +40,7 @@ def sound(*agents: Agent) -> None:
     check_levels([agent.pk for agent in agents])
 
 
-def outcome_of(act: Callable[[], Any]) -> Any:
+def outcome_of(act: Callable[[], Done]) -> Done | ContractError:
     """Tell what an act comes to: its result, or the refusal."""
     try:
         return act()
@@ -69,7 +70,6 @@ def make_batcher() -> Batcher:
 def ask(batcher: Batcher, agent: Agent, service: Service, amount: str = "1.00") -> Approval | ContractError:
     """Ask until it is decided: what could not be is asked for again, under its key."""
     request = make_request(agent, service, amount)
-    answer: Approval | ContractError
     while isinstance(answer := outcome_of(partial(batcher.request_payment, request)), PolicySignerUnavailable):
         assert answer.details.get("rule") is None, answer.details
     return answer
@@ -127,7 +127,7 @@ def test_to_pause_a_root_waits_for_the_payments_of_all_below_and_after_it_none_p
 
     assert LogEntry.objects.get(agent=leaf).result == Result.APPROVED  # in the log once the pause has returned
     assert isinstance(paying.result(timeout=PATIENCE_S), Approval)
-    assert outcome_of(partial(ask, batcher, leaf, service)).code == "agent_paused"
+    assert isinstance(ask(batcher, leaf, service), AgentPaused)
     sound(root, leaf)
 
 
