@@ -44,7 +44,9 @@ WHO = {
     "payments.deposit": {"credit": FINANCE},
     "payments.outflow": {"book": FINANCE},
     "payments.withdrawal": {"cancel": FINANCE},
-    "policy.agent": dict.fromkeys(("pause", "resume", "adjust", "withdraw", "archive", "restore"), FINANCE),
+    "policy.agent": dict.fromkeys(
+        ("pause", "resume", "adjust", "withdraw", "set_webhook", "archive", "restore"), FINANCE
+    ),
     "policy.apikey": dict.fromkeys(("rotate", "revoke"), OPERATIONS),
     "policy.signerswitch": dict.fromkeys(("stop", "start"), CHAINS),
     "services.service": dict.fromkeys(("approve", "reject", "disable", "enable", "reopen", "tag"), FINANCE),
