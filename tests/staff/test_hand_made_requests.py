@@ -60,7 +60,7 @@ SENT = {
     "reason": "By hand", "is_meant": "True", "amount": "1", "roles": "Administrator", "username": "eve", "name": "Eve",
     "email": "eve@example.com", "id": "agent-of-eve", "asset": "USDC", "max_per_payment": "9", "daily_limit": "9",
     "weekly_limit": "9", "allows": "all", "scopes": "payments", "confirm": "yes", "post": "yes", "role": "finance",
-    "make": "1",
+    "make": "1", "url": "https://eve.example.com/told",
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_an_archived_agent_is_listed_where_it_is_asked_for_and_its_keys_are_revo
     assert ApiKey.objects.get(agent=paused).revoked_at is not None
     page = finance.get(f"{AGENT}_change", paused.pk).content.decode()
     assert '<span class="badge archived">archived</span>' in page
-    assert buttons(finance, AGENT, paused.pk) == ["adjust", "withdraw", "set_webhook", "restore"]
+    assert buttons(finance, AGENT, paused.pk) == ["adjust", "withdraw", "restore"]
 
 
 def test_an_archived_agent_is_neither_resumed_nor_given_a_key_until_it_is_restored(finance, paused):
