@@ -192,8 +192,14 @@ BEGIN
         COALESCE(tally.payments - tally.returned_payments, 0),
         spent];
     IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
-    counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
-    counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
-    counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
+    IF counted[1] IS NOT NULL THEN
+        counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
+    END IF;
+    IF counted[2] IS NOT NULL THEN
+        counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
+    END IF;
+    IF more ?| ARRAY['newPayeePayments', 'approvalForFirst'] THEN
+        counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
+    END IF;
     RETURN counted;
 END $$;
