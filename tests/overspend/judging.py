@@ -12,8 +12,8 @@ from tests.overspend.windows import find_late, worst_of_all
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The counts of one scenario. Amounts are sums over its agents, of the worst rolling window of each: with what those
-    below spend.
+    """The counts of one scenario. Amounts are sums over its agents, of the worst rolling window of each: with what
+    those below spend.
 
     `decided` counts the answers that say what was decided, `found` those of them that the log has.
     """
