@@ -165,8 +165,9 @@ def _present_level(budget: Budget) -> dict[str, Any]:
 
 def _present_more(budget: Budget) -> dict[str, Any]:
     """Shape the optional limits that there are, then what they compare; null: it cannot be counted at present."""
+    shown = present_limits(limits_to_show(budget))  # of a policy that cannot be read it says what clients are told
     counted = {
         _COMPARED[field]: None if figure is None else PART_OF_FIELD[field].kind.json(figure)
         for field, figure in budget.used().items()
     }
-    return {**present_limits(limits_to_show(budget)), **counted}
+    return {**shown, **counted}

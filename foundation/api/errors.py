@@ -69,7 +69,7 @@ def headers(error: errors.ContractError) -> dict[str, str]:
         found["WWW-Authenticate"] = REALM
     if isinstance(error, errors.PolicySignerUnavailable | errors.RateLimited) or error.retry_after_s:
         found["Retry-After"] = str(error.retry_after_s or errors.DEFAULT_RETRY_AFTER_S)
-    if isinstance(error, errors.RateLimited):  # draft-ietf-httpapi-ratelimit-headers
+    if isinstance(error, errors.RateLimited) and error.counted is not None:  # draft-ietf-httpapi-ratelimit-headers
         quota = settings.RATE_LIMIT_PER_MINUTE if error.counted == "key" else settings.REFUSALS_PER_MINUTE
         found["RateLimit-Policy"] = f'"{error.counted}";q={quota};w=60'
         found["RateLimit"] = f'"{error.counted}";r=0;t={error.retry_after_s}'

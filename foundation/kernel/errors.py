@@ -165,13 +165,16 @@ class UnsupportedMediaType(ContractError):
 
 
 class RateLimited(ContractError):
-    """Too many in a minute. `counted` names what: requests with a key, or refusals of an agent."""
+    """Too many in a minute. `counted` names what: requests with a key, or refusals of an agent.
+
+    None: it is no number of a minute, but of what an agent has open.
+    """
 
     code = "rate_limited"
     default_message = "Too many requests with this API key."
     retry: Retry = "same_key"
 
-    def __init__(self, message: str | None = None, *, retry_after_s: int, counted: str = "key") -> None:
+    def __init__(self, message: str | None = None, *, retry_after_s: int, counted: str | None = "key") -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.counted = counted
 

@@ -104,13 +104,14 @@ CREATE OR REPLACE TRIGGER move_holds AFTER UPDATE OF ancestors ON policy_agent
     FOR EACH ROW EXECUTE FUNCTION ledger_move_holds();
 
 -- What waits for a person's approval of an agent and of all below it, but one payment (null: all): the amount and the number, the same of
--- what is for one payee, and the amount that is the agent's own. Null: nothing.
+-- what is for one payee, and the same of what is the agent's own. Null: nothing.
 CREATE OR REPLACE FUNCTION ledger_held(p_agent policy_agent, p_payee text, p_but text) RETURNS numeric[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
     held numeric[];
 BEGIN
     SELECT ARRAY[sum(h.amount), count(*), COALESCE(sum(h.amount) FILTER (WHERE h.service = p_payee), 0),
-                 count(*) FILTER (WHERE h.service = p_payee), COALESCE(sum(h.amount) FILTER (WHERE h.agent_id = p_agent.id), 0)]
+                 count(*) FILTER (WHERE h.service = p_payee), COALESCE(sum(h.amount) FILTER (WHERE h.agent_id = p_agent.id), 0),
+                 count(*) FILTER (WHERE h.agent_id = p_agent.id)]
       INTO held
       FROM (SELECT o.id, o.agent_id, o.service, o.amount FROM ledger_hold o WHERE o.agent_id = p_agent.id AND o.ended_at IS NULL
              UNION ALL

@@ -1,8 +1,9 @@
 """What the optional limits of a policy compare, as the database counts it: see `ledger/sql/tallies.sql`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal
+from operator import add
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class PayeeCountedRecord:
 class HeldRecord:
     """What an agent and all below it have held for a person's approval.
 
-    Of that, what is for the payee of a request, and `own`: the amount that is the agent's own.
+    Of that, what is for the payee of a request, and the agent's own: the amount `own`, and the number.
     """
 
     amount: Decimal
@@ -53,22 +54,15 @@ class HeldRecord:
     to_payee: Decimal
     payee_payments: Decimal
     own: Decimal
+    own_payments: Decimal
 
-    def after(
-        self, amount: Decimal, payments: int, to_payee: Decimal, payee_payments: int, own: Decimal
-    ) -> "HeldRecord":
+    def after(self, more: "HeldRecord") -> "HeldRecord":
         """Return the same after so much more was held."""
-        return HeldRecord(
-            self.amount + amount,
-            self.payments + payments,
-            self.to_payee + to_payee,
-            self.payee_payments + payee_payments,
-            self.own + own,
-        )
+        return HeldRecord(*map(add, astuple(self), astuple(more)))
 
 
 _ZERO = Decimal(0)
-NOTHING_HELD = HeldRecord(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
+NOTHING_HELD = HeldRecord(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
 
 
 def _add_to(figures: Iterable[Decimal | None], more: Decimal | int) -> list[Decimal | None]:

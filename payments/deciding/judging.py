@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from chains.port import ChainUnavailable, SignerUnavailable
 from foundation.kernel.errors import PolicySignerUnavailable, RateLimited
-from foundation.kernel.ids import new_id, time_of
+from foundation.kernel.ids import time_of
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import LARGEST_SKEW
 from ledger.clocks import Reading, clocks_agree
@@ -21,9 +21,10 @@ from payments.deciding.counted import NOTHING_HELD
 from payments.deciding.entries import FindMoment, explain_answer, explain_approval, explain_hold, explain_refusal
 from payments.deciding.facts import facts_of
 from payments.deciding.known import Known
+from payments.deciding.new_holds import begin_hold
 from payments.deciding.preparation import check_demand, payment_payload, prepare_payment
 from payments.deciding.requests import Environment, PaymentRequest, Prepared
-from payments.deciding.running import Judged, NewHold, RunningBatch
+from payments.deciding.running import Judged, RunningBatch
 from policy.asking import ask_rules
 from policy.facts import Facts
 from policy.holding_rules import PERSON_RULE
@@ -45,7 +46,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
     Returns the earlier one if the same 503 to the same request was decided already: in the batch, or its log entry.
 
     Raises:
-        RateLimited: refused, after too many refusals in the last minute.
+        RateLimited: refused, after too many refusals in the last minute; or too many payments of the agent are held.
         DecideAgain: only the database can tell what follows from the earlier requests of the batch.
     """
     known = batch.advance(request, known)
@@ -59,7 +60,7 @@ def judge(request: PaymentRequest, known: Known, batch: RunningBatch, environmen
             explanation["paymentPayload"] = payment_payload(prepared.authorization, request.demand)
     elif decision.is_held and known.payee is not None:
         check_demand(request, known, environment)
-        hold = NewHold(new_id("pay", known.decided_at), known.decided_at + facts.more.time_to_approve)
+        hold = begin_hold(known, facts)
         explanation = explain_hold(decision, facts, known.payee.recipient, hold.expires_at)
     elif request.held is not None:
         explanation = _explain_end(request, decision, facts, known)

@@ -66,7 +66,7 @@ def conclude(request: PaymentRequest, outcome: Outcome, *, now: datetime | None 
         PolicySignerUnavailable: the request could not be evaluated, co-signed or prepared. Logged without its key, so
             that the same key is evaluated again; not logged if the agent could not be locked in time, if clocks
             disagree, or if the same 503 to the same request is in the log already.
-        RateLimited: refused, after too many refusals in the last minute; not logged.
+        RateLimited: refused, after too many refusals in the last minute, or with too many that are held; not logged.
     """
     if isinstance(outcome, HeldTooLong):
         raise PolicySignerUnavailable from outcome

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.models import LogEntry
-from payments.deciding.counted import NOTHING_HELD
+from payments.deciding.counted import NOTHING_HELD, HeldRecord
 from payments.deciding.known import Known, PayeeRecord
 from payments.deciding.requests import PaymentRequest, Prepared
 from payments.deciding.signing import Unsigned
@@ -168,11 +168,10 @@ class RunningBatch:
 
 def _hold_on(request: PaymentRequest, known: Known, held: Sequence[PaymentRequest]) -> Known:
     """Count what is held of the agent, or of those below it, for a later request."""
-    to_payee = [one.amount for one in held if one.service == request.service]
-    amount = sum((one.amount for one in held), Decimal(0))
-    own = sum((one.amount for one in held if one.agent_id == known.agent.id), Decimal(0))
-    before = known.held or NOTHING_HELD
-    more = before.after(amount, len(held), sum(to_payee, Decimal(0)), len(to_payee), own)
+    to_payee = [one for one in held if one.service == request.service]
+    own = [one for one in held if one.agent_id == known.agent.id]
+    sums = [(sum((one.amount for one in of), Decimal(0)), Decimal(len(of))) for of in (held, to_payee, own)]
+    more = (known.held or NOTHING_HELD).after(HeldRecord(*(figure for pair in sums for figure in pair)))
     return replace(known, held=more)
 
 

@@ -58,7 +58,7 @@ def test_nothing_serious_keeps_anybody_from_using_any_page_or_what_it_asks_befor
     assert not examiner.found, examiner.report()
     lists = {f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry}
     assert lists - seen == set()
-    assert {"backoffice:spending", "admin:policy_agent_shadow"} <= seen
+    assert {"backoffice:spending", "admin:policy_agent_shadow", "admin:policy_agent_tree"} <= seen
 
 
 def _examine_what_it_asks(examiner: Examiner, name: str) -> None:

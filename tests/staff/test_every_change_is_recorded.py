@@ -154,6 +154,12 @@ def test_a_booked_outflow_a_cancelled_withdrawal_and_a_repaired_clock_are_record
     assert repaired == [("agent.clock_repaired", AUTHOR, "NTP was off")]
 
 
+def test_what_is_counted_anew_is_recorded(db):
+    agent = make_agent()
+
+    assert run("recount", agent.id, "--reason=A row was changed") == [("agent.recounted", AUTHOR, "A row was changed")]
+
+
 def test_a_comparison_by_hand_is_recorded(db):
     # Other tests leave tokens of theirs behind on this chain: the watcher may record that it stopped signing there.
     recorded = [entry for entry in run("catch_up", f"--chain={LOCALNET}") if entry[1] != "watcher"]

@@ -44,7 +44,9 @@ WHO = {
     "payments.deposit": {"credit": FINANCE},
     "payments.outflow": {"book": FINANCE},
     "payments.withdrawal": {"cancel": FINANCE},
-    "policy.agent": dict.fromkeys(("pause", "resume", "adjust", "withdraw", "archive", "restore"), FINANCE),
+    "policy.agent": dict.fromkeys(
+        ("pause", "resume", "adjust", "withdraw", "set_webhook", "archive", "restore"), FINANCE
+    ),
     "policy.apikey": dict.fromkeys(("rotate", "revoke"), OPERATIONS),
     "policy.signerswitch": dict.fromkeys(("stop", "start"), CHAINS),
     "services.service": dict.fromkeys(("approve", "reject", "disable", "enable", "reopen", "tag"), FINANCE),
@@ -58,7 +60,7 @@ SENT = {
     "reason": "By hand", "is_meant": "True", "amount": "1", "roles": "Administrator", "username": "eve", "name": "Eve",
     "email": "eve@example.com", "id": "agent-of-eve", "asset": "USDC", "max_per_payment": "9", "daily_limit": "9",
     "weekly_limit": "9", "allows": "all", "scopes": "payments", "confirm": "yes", "post": "yes", "role": "finance",
-    "make": "1",
+    "make": "1", "url": "https://eve.example.com/told",
 }  # fmt: skip
 
 

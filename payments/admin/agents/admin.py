@@ -26,6 +26,7 @@ from payments.admin.agents.inlines import INLINES
 from payments.admin.agents.levels import count_below, find_pausing
 from payments.admin.agents.new_agent import make_agent
 from payments.admin.agents.overview import show_overview
+from payments.admin.agents.owner_webhook import OwnerWebhookActions
 from payments.admin.agents.policy_pages import edit_policy
 from payments.admin.agents.shadow_page import show_shadow
 from payments.admin.agents.template_pages import TEMPLATE_PAGES
@@ -44,7 +45,7 @@ from staff.reauthentication import reauthenticate_first
 
 
 @admin.register(Agent)
-class AgentAdmin(BalanceActions, ListedAdmin):
+class AgentAdmin(BalanceActions, OwnerWebhookActions, ListedAdmin):
     list_display = ("id", state_column, "asset", *BUDGET_COLUMNS, gas_column)
     sortable_by: ClassVar[Any] = SORTABLE
     list_filter = ("status", "asset", NeedFilter, OrderFilter, UnderFilter, ArchiveFilter)
@@ -61,7 +62,7 @@ class AgentAdmin(BalanceActions, ListedAdmin):
         ("Webhook of its owner", {"fields": (endpoint_of_owner, deliveries_to_owner)}),
     )
     inlines = INLINES
-    actions = ("pause", "resume", "adjust", "withdraw", "archive", "restore")
+    actions = ("pause", "resume", "adjust", "withdraw", "set_webhook", "archive", "restore")
 
     def is_possible(self, action: str, row: Any) -> bool:
         return is_possible(action, row)

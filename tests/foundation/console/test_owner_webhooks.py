@@ -5,9 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from services.models import WebhookDelivery, endpoint_of_agent
+from services.models import WebhookDelivery, WebhookEndpoint, endpoint_of_agent
 from services.webhooks.agent_urls import set_agent_url
 from services.webhooks.operations import send_test_event
+from staff.models import AuditEntry, ChangeRequest
 from tests.support.factories import decide, make_agent, make_service
 
 pytestmark = pytest.mark.django_db
@@ -59,3 +60,47 @@ def test_staff_test_and_rotate_it_as_that_of_a_payee(finance, agent):
     finance.act(ENDPOINT, "rotate", pk, is_meant="True")
     assert "The agent&#x27;s owner needs the new one." in finance.get(f"{ENDPOINT}_change", pk).content.decode()
     send_test_event(pk, by="ann")
+
+
+def url_of(agent):
+    return WebhookEndpoint.objects.get(pk=endpoint_of_agent(agent.id)).url
+
+
+def test_one_person_sets_it_in_the_console_as_the_command_does(finance, settings):
+    settings.FOUR_EYES = True
+    agent = make_agent()
+
+    (said,) = finance.carry_out("policy_agent", "set_webhook", agent.id, url=URL, reason="Ticket 12")
+
+    assert said == f"The owner of {agent.id} is told at {URL}."
+    assert url_of(agent) == URL
+    entry = AuditEntry.objects.get(subject=agent.id, action="agent.webhook_set")
+    assert (entry.author, entry.reason, entry.after) == (finance.name, "Ticket 12", {"webhookUrl": URL})
+    assert not ChangeRequest.objects.exists()
+
+
+def test_an_empty_field_takes_it_away(finance, agent):
+    form = finance.try_to_act("policy_agent", "set_webhook", agent.id).content.decode()
+    assert f'value="{URL}"' in form
+
+    (said,) = finance.carry_out("policy_agent", "set_webhook", agent.id, url="", reason="Ticket 13")
+
+    assert (said, url_of(agent)) == (f"The owner of {agent.id} is told nothing any more.", None)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [("http://owner.example.com/", "The webhook URL"), ("https://10.0.0.1/", "The webhook URL"), (URL, "already")],
+)
+def test_what_is_refused_is_said_on_the_form(finance, agent, url, why):
+    (said,) = finance.carry_out("policy_agent", "set_webhook", agent.id, url=url)
+
+    assert why in said
+    assert url_of(agent) == URL
+
+
+def test_who_may_not_change_agents_is_not_offered_it(auditor, agent):
+    assert "set_webhook" not in auditor.get("policy_agent_changelist").content.decode()
+    auditor.try_to_act("policy_agent", "set_webhook", agent.id, url="", reason="Ticket 14")
+
+    assert url_of(agent) == URL

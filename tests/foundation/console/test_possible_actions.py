@@ -22,10 +22,10 @@ def buttons(person, model, key):
 
 def test_an_active_agent_can_be_paused_and_a_paused_one_resumed(finance):
     agent = make_agent()
-    assert buttons(finance, "policy_agent", agent.pk) == ["pause", "adjust", "withdraw"]
+    assert buttons(finance, "policy_agent", agent.pk) == ["pause", "adjust", "withdraw", "set_webhook"]
 
     pause_agent(agent.pk, by="kim")
-    assert buttons(finance, "policy_agent", agent.pk) == ["resume", "adjust", "withdraw", "archive"]
+    assert buttons(finance, "policy_agent", agent.pk) == ["resume", "adjust", "withdraw", "set_webhook", "archive"]
 
 
 def test_a_chain_that_signs_can_be_stopped_and_a_stopped_one_started(finance):
