@@ -5,7 +5,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
 from foundation.kernel.errors import OperationRefused
 from policy.limits import Limits
@@ -14,9 +14,11 @@ from policy.more_limits import MoreLimits
 from policy.operations import set_policy
 from tests.support.api import Api
 from tests.support.factories import make_agent, make_api_key, make_service
+from tests.support.trees import make_child
 
 pytestmark = pytest.mark.django_db
 ASK_FIRST = importlib.import_module("payments.migrations.0020_limits_of_later").ASK_FIRST
+ASK_FOR_MORE = importlib.import_module("payments.migrations.0022_trees_of_later").ASK_FOR_MORE_FIRST
 # What release 0.3 has left in the database; here it only leaves a trace.
 _OF_BEFORE = """
     CREATE FUNCTION payments_record_batch(p1 json, p2 json, p3 json, p4 json, p5 json, p6 json) RETURNS void
@@ -41,6 +43,7 @@ def _release_before():
     run(_OF_BEFORE)
     run(ASK_FIRST)
     run(ASK_FIRST)  # as after an interruption
+    run(ASK_FOR_MORE)
 
 
 def test_it_goes_on_for_an_agent_without_optional_limits():
@@ -50,6 +53,15 @@ def test_it_goes_on_for_an_agent_without_optional_limits():
 def test_it_records_nothing_for_an_agent_with_some():
     with pytest.raises(OperationalError, match="does not know the limits"):
         record_as_before(make_agent(hourly_limit=Decimal(5)))
+
+
+def test_it_records_nothing_for_an_agent_with_others_below_or_above():
+    root = make_agent()
+    child = make_child(root)
+
+    for agent in (root, child):
+        with pytest.raises(OperationalError, match="does not know the limits"), transaction.atomic():
+            record_as_before(agent)
 
 
 def test_a_policy_that_it_changes_keeps_the_optional_limits():
