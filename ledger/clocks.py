@@ -135,6 +135,7 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
             reason=reason,
             before={"lastEntryAt": head_at},
             after={"lastEntryAt": now},
+            now=now,
         )
     log.warning("The clock of %s is repaired by %s: its last entry is of %s. %s", agent_id, by, head_at, reason)
     return repair
@@ -168,7 +169,7 @@ def find_wrong_repairs(agent: Agent) -> Iterator[str]:
 
 
 def _find_unrecorded(repair: ClockRepair) -> Iterator[str]:
-    """Compare a repair with its entry in the audit, which the process dates by its own clock."""
+    """Compare a repair with its entry in the audit; releases until 0.3 dated that by the process's own clock."""
     audit = AuditEntry.objects.filter(subject=repair.agent_id, subject_type="agent", action=_REPAIRED)
     said = audit.filter(author=repair.author, reason=repair.reason)
     entry = said.filter(after={"lastEntryAt": format_instant(repair.repaired_at)}).first()
