@@ -33,7 +33,8 @@ _ENTRIES = f"""
 _MOVES = """
     SELECT v.created_at, v.amount, v.spent_at, v.payment_id,
            (SELECT e.service FROM ledger_logentry e
-             WHERE e.agent_id = v.agent_id AND e.created_at = v.spent_at AND e.payment_id = v.payment_id)
+             WHERE e.agent_id = v.agent_id AND e.created_at = v.spent_at AND e.payment_id = v.payment_id
+               AND e.result = 'approved')
       FROM ledger_balancemovement v
      WHERE v.agent_id = %(agent)s AND v.kind <> 'payment' AND v.id > COALESCE((
            SELECT m.id FROM ledger_balancemovement m WHERE m.kind = 'payment' AND m.payment_id = (
@@ -60,6 +61,7 @@ _PAID_BY_LOG = """
            SELECT e.service, -1 FROM ledger_balancemovement m
              JOIN ledger_logentry e
                ON e.agent_id = m.agent_id AND e.created_at = m.spent_at AND e.payment_id = m.payment_id
+              AND e.result = 'approved'
             WHERE m.agent_id = %(agent)s AND m.kind = 'return') counted
      GROUP BY service
 """

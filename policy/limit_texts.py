@@ -37,7 +37,7 @@ def arguments_of_known() -> dict[str, Argument]:
     return {name: replace(one, is_needed=False) for name, one in arguments_of_new().items()}
 
 
-def arguments_of_elsewhere() -> dict[str, Argument]:
+def arguments_without_parent() -> dict[str, Argument]:
     """Give those of a change of a template or of limits that are tried, which leave each agent under its parent."""
     return {name: one for name, one in arguments_of_known().items() if name != "parent"}
 
@@ -50,6 +50,11 @@ def write_limits(limits: Limits) -> dict[str, Any]:
         "allowed_services": None if limits.allowed_services is None else list(limits.allowed_services),
         **{part.field: None if more[part.field] is None else part.kind.write(more[part.field]) for part in PARTS},
     }
+
+
+def write_without_parent(limits: Limits) -> dict[str, Any]:
+    """Write limits as a change carries them that leaves each agent under its parent."""
+    return {name: text for name, text in write_limits(limits).items() if name != "parent"}
 
 
 def are_same(one: Limits, other: Limits) -> bool:

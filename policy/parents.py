@@ -9,14 +9,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import F, Func, QuerySet, TextField, Value
+from django.db.models import F, Func, Max, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce
 
-from foundation.database import TREE_LOCK, lock_name
+from foundation.database import TREE_LOCK, lock_name, write_rows
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
 
 MOST_LEVELS = 5
+_MOVE_BELOW = """
+    UPDATE policy_agent SET ancestors = %(ancestors)s::varchar[] || ancestors[%(own)s:]
+     WHERE ancestors @> ARRAY[%(agent)s]::varchar[]
+"""
 _IDS: Any = ArrayField(TextField())
 # The order in which agents are locked, by payments as well (`lock_and_read.sql`): a parent before its children.
 PATH = Func(
@@ -109,7 +113,7 @@ def check_place(agent_id: str, asset: str, parent: str) -> None:
     if above is None:
         raise OperationRefused(f"There is no agent {parent}.")
     agent = Agent.objects.filter(pk=agent_id).first()
-    place_under(above, agent_id, asset, 1 if agent is None else _height(agent, find_below(agent_id)))
+    place_under(above, agent_id, asset, 1 if agent is None else _height(agent))
 
 
 def place_under(above: Agent, agent_id: str, asset: str, height: int = 1) -> list[str]:
@@ -130,10 +134,11 @@ def place_under(above: Agent, agent_id: str, asset: str, height: int = 1) -> lis
     return ancestors
 
 
-def _height(agent: Agent, below: Iterable[Agent]) -> int:
+def _height(agent: Agent) -> int:
     """Count the levels of an agent and those below it."""
     own = len(agent.ancestors or ())
-    return 1 + max((len(one.ancestors or ()) - own for one in below), default=0)
+    deepest = find_below(agent.pk).aggregate(longest=Max("ancestors__len"))["longest"]
+    return 1 + (0 if deepest is None else deepest - own)
 
 
 def move(agent: Agent, parent: str | None) -> None:
@@ -142,10 +147,7 @@ def move(agent: Agent, parent: str | None) -> None:
     Raises:
         OperationRefused: it cannot be under this parent.
     """
-    below = list(find_below(agent.pk))
     old = len(agent.ancestors or ())
-    agent.ancestors = find_place(agent.pk, agent.asset, parent, height=_height(agent, below)) or []
+    agent.ancestors = find_place(agent.pk, agent.asset, parent, height=_height(agent)) or []
     agent.save(update_fields=["ancestors"])
-    for one in below:
-        one.ancestors = [*agent.ancestors, *(one.ancestors or ())[old:]]
-    Agent.objects.bulk_update(below, ["ancestors"])
+    write_rows(_MOVE_BELOW, {"ancestors": agent.ancestors, "own": old + 1, "agent": agent.pk})

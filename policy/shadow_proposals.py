@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from policy.limit_texts import arguments_of_elsewhere, names_a_limit, read_limits, write_limits
+from policy.limit_texts import arguments_without_parent, names_a_limit, read_limits, write_without_parent
 from policy.limits import Limits
 from policy.models import Agent
 from policy.shadows import begin_shadow, drop_shadow
@@ -24,7 +24,7 @@ def propose_shadow(agent_id: str, limits: Limits, *, reason: str, by: User | Ano
     Raises:
         OperationRefused: as of `begin_shadow`, no reason, or without the permission.
     """
-    return _propose(BEGIN, agent_id, write_limits(limits), reason, by)
+    return _propose(BEGIN, agent_id, write_without_parent(limits), reason, by)
 
 
 def propose_to_drop(agent_id: str, *, reason: str, by: User | AnonymousUser) -> Outcome:
@@ -60,7 +60,11 @@ def _drop(arguments: Mapping[str, Any], by: str, reason: str) -> str:
 
 KINDS = (
     Kind(
-        BEGIN, "Try limits on an agent", "policy.change_agent", _begin, takes={**_OF_AGENT, **arguments_of_elsewhere()}
+        BEGIN,
+        "Try limits on an agent",
+        "policy.change_agent",
+        _begin,
+        takes={**_OF_AGENT, **arguments_without_parent()},
     ),
     Kind(DROP, "Drop the shadow of an agent", "policy.change_agent", _drop, takes=_OF_AGENT),
 )

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
-from policy.limit_texts import arguments_of_elsewhere, names_a_limit, read_limits, write_limits
+from policy.limit_texts import arguments_without_parent, names_a_limit, read_limits, write_without_parent
 from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
 from policy.one_person import any_takes_two, is_by_one, lock_thresholds, takes_two
@@ -37,10 +37,10 @@ def register_template_kinds() -> None:
     asset = Argument(f"The asset of the agents that follow it: {', '.join(Asset)}.", lambda text: Asset(text).value)
     revision = Argument("The number of the revision that was looked at.", int, is_needed=False)
     register(
-        Kind(MAKE, "Make a template", may, _make, takes={**name, "asset": asset, **arguments_of_elsewhere()}),
+        Kind(MAKE, "Make a template", may, _make, takes={**name, "asset": asset, **arguments_without_parent()}),
         Kind(
             CHANGE, "Change a template", may, _change, is_rehearsed=True,
-            takes={**name, "version": version, "followers": seen, **arguments_of_elsewhere()},
+            takes={**name, "version": version, "followers": seen, **arguments_without_parent()},
         ),
         Kind(
             FOLLOW, "Let an agent follow a template", may, _follow, is_rehearsed=True,
@@ -57,7 +57,7 @@ def propose_new_template(
     Raises:
         OperationRefused: as of `make_template`, no reason, or without the permission.
     """
-    arguments = {"template": name, "asset": asset.value, **write_limits(limits)}
+    arguments = {"template": name, "asset": asset.value, **write_without_parent(limits)}
     return propose(Proposal(MAKE, "template", name, arguments, shown, reason), by=by, needs_second=False)
 
 
@@ -76,7 +76,8 @@ def propose_template(
         OperationRefused: as of `change_template`, no reason, or without the permission.
     """
     arguments = {
-        "template": seen.name, "version": seen.version, "followers": write_followers(followers), **write_limits(limits),
+        "template": seen.name, "version": seen.version, "followers": write_followers(followers),
+        **write_without_parent(limits),
     }  # fmt: skip
     proposal = Proposal(CHANGE, "template", seen.name, arguments, shown, reason)
     with transaction.atomic():

@@ -34,11 +34,17 @@ class Migration(migrations.Migration):
                 ("payee_number", models.BigIntegerField()),
                 ("payee_spent", AmountField()),
                 ("is_returned", models.BooleanField(db_default=False, default=False)),
+                ("carried_until", models.DateTimeField(null=True)),
             ],
             options={
                 "indexes": [
                     models.Index(name="level_by_time", fields=["level", "at", "number"]),
                     models.Index(name="level_by_payee", fields=["level", "payee", "at", "number"]),
+                    models.Index(
+                        name="level_carried",
+                        fields=["level", "carried_until"],
+                        condition=Q(carried_until__isnull=False),
+                    ),
                     models.Index(name="level_returned", fields=["level", "at"], condition=Q(is_returned=True)),
                 ],
                 "constraints": [

@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
             GinIndex(
                 name="hold_by_ancestor",
                 fields=["ancestors"],
+                fastupdate=False,
                 condition=Q(ended_at=None, ancestors__isnull=False),
             ),
         ),

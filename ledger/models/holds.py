@@ -67,6 +67,7 @@ class Hold(models.Model):
             GinIndex(
                 name="hold_by_ancestor",
                 fields=("ancestors",),
+                fastupdate=False,
                 condition=Q(ended_at=None, ancestors__isnull=False),
             ),
         )

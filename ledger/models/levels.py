@@ -12,7 +12,9 @@ class LevelPayment(models.Model):
 
     Whoever is above the payer when a payment is approved has a row of it for ever, wherever the payer is moved to.
     `number` and `spent` are of all such payments until this one, `payee_number` and `payee_spent` of those to the same
-    payee. What was given back is among them, and `is_returned`. Made by `sql/levels.sql` alone.
+    payee. What was given back is among them, and `is_returned`. `carried_until`: the payment was dated then, in the
+    future, when a clock was repaired. So it counts as one of the repair, and in every window until that moment has left
+    it, too. Made by `sql/levels.sql` alone.
     """
 
     pk = models.CompositePrimaryKey("level_id", "number")
@@ -26,11 +28,15 @@ class LevelPayment(models.Model):
     payee_number = models.BigIntegerField()
     payee_spent = AmountField()
     is_returned = models.BooleanField(default=False, db_default=False)
+    carried_until = models.DateTimeField(null=True)
 
     class Meta:
         indexes = (
             models.Index(name="level_by_time", fields=("level", "at", "number")),
             models.Index(name="level_by_payee", fields=("level", "payee", "at", "number")),
+            models.Index(
+                name="level_carried", fields=("level", "carried_until"), condition=Q(carried_until__isnull=False)
+            ),
             models.Index(name="level_returned", fields=("level", "at"), condition=Q(is_returned=True)),
         )
         constraints = (

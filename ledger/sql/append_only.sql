@@ -20,8 +20,10 @@ BEGIN
     IF TG_OP = 'DELETE' AND current_setting('allowance.recounting', true) = 'on'
        AND pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RETURN OLD;
-    ELSIF TG_OP = 'UPDATE' AND to_jsonb(NEW) - 'at' - 'is_returned' = to_jsonb(OLD) - 'at' - 'is_returned'
-       AND NEW.at <= OLD.at AND NEW.is_returned >= OLD.is_returned THEN
+    ELSIF TG_OP = 'UPDATE'
+       AND to_jsonb(NEW) - ARRAY['at', 'is_returned', 'carried_until'] = to_jsonb(OLD) - ARRAY['at', 'is_returned', 'carried_until']
+       AND (NEW.at = OLD.at OR (NEW.at < OLD.at AND NEW.carried_until >= OLD.at))
+       AND (OLD.carried_until IS NULL OR NEW.carried_until >= OLD.carried_until) AND NEW.is_returned >= OLD.is_returned THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';

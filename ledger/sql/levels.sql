@@ -10,6 +10,7 @@ DECLARE
     newest record;
     before record;
     returned record;
+    carried record;
 BEGIN
     SELECT l.spent, l.number INTO newest FROM ledger_levelpayment l
      WHERE l.level_id = p_level ORDER BY l.at DESC, l.number DESC LIMIT 1;
@@ -18,8 +19,10 @@ BEGIN
      WHERE l.level_id = p_level AND l.at <= p_since ORDER BY l.at DESC, l.number DESC LIMIT 1;
     SELECT COALESCE(sum(l.amount), 0) AS amount, count(*) AS payments INTO returned FROM ledger_levelpayment l
      WHERE l.level_id = p_level AND l.is_returned AND l.at > p_since;
-    RETURN ARRAY[newest.spent - COALESCE(before.spent, 0) - returned.amount,
-                 newest.number - COALESCE(before.number, 0) - returned.payments];
+    SELECT COALESCE(sum(l.amount), 0) AS amount, count(*) AS payments INTO carried FROM ledger_levelpayment l
+     WHERE l.level_id = p_level AND l.carried_until > p_since AND l.at <= p_since AND NOT l.is_returned;
+    RETURN ARRAY[newest.spent - COALESCE(before.spent, 0) - returned.amount + carried.amount,
+                 newest.number - COALESCE(before.number, 0) - returned.payments + carried.payments];
 END $$;
 
 -- The same of what they have paid to one payee.
@@ -29,6 +32,7 @@ DECLARE
     newest record;
     before record;
     returned record;
+    carried record;
 BEGIN
     SELECT l.payee_spent, l.payee_number INTO newest FROM ledger_levelpayment l
      WHERE l.level_id = p_level AND l.payee = p_payee ORDER BY l.at DESC, l.number DESC LIMIT 1;
@@ -37,8 +41,10 @@ BEGIN
      WHERE l.level_id = p_level AND l.payee = p_payee AND l.at <= p_since ORDER BY l.at DESC, l.number DESC LIMIT 1;
     SELECT COALESCE(sum(l.amount), 0) AS amount, count(*) AS payments INTO returned FROM ledger_levelpayment l
      WHERE l.level_id = p_level AND l.is_returned AND l.at > p_since AND l.payee = p_payee;
-    RETURN ARRAY[newest.payee_spent - COALESCE(before.payee_spent, 0) - returned.amount,
-                 newest.payee_number - COALESCE(before.payee_number, 0) - returned.payments];
+    SELECT COALESCE(sum(l.amount), 0) AS amount, count(*) AS payments INTO carried FROM ledger_levelpayment l
+     WHERE l.level_id = p_level AND l.carried_until > p_since AND l.at <= p_since AND NOT l.is_returned AND l.payee = p_payee;
+    RETURN ARRAY[newest.payee_spent - COALESCE(before.payee_spent, 0) - returned.amount + carried.amount,
+                 newest.payee_number - COALESCE(before.payee_number, 0) - returned.payments + carried.payments];
 END $$;
 
 -- Counts approved payments at those above their payers; rows of JSON with the columns of the table that are not worked out here. The
@@ -83,11 +89,12 @@ CREATE OR REPLACE FUNCTION ledger_levels_ahead(p_agent text, p_at timestamptz) R
      WHERE e.agent_id = p_agent AND e.result = 'approved' AND e.created_at > p_at AND l.at > p_at
 $$;
 
--- What was in the future when the clock of an agent was repaired counts as paid at that moment by those above it: later than it was. So
--- does what others have paid there in the future, so that the order of rows stays; these are refused until they are repaired, too.
+-- What was in the future when the clock of an agent was repaired counts as paid at that moment by those above it, and in every window until
+-- the moment that it is dated with has left that, too. So does what others have paid there in the future, so that the order of rows
+-- stays; these are refused until they are repaired, too.
 CREATE OR REPLACE FUNCTION ledger_repair_levels() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE ledger_levelpayment SET at = NEW.repaired_at
+    UPDATE ledger_levelpayment SET at = NEW.repaired_at, carried_until = COALESCE(carried_until, at)
      WHERE at > NEW.repaired_at AND level_id = ANY (ledger_levels_ahead(NEW.agent_id, NEW.repaired_at));
     RETURN NULL;
 END $$;
@@ -101,7 +108,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER move_holds AFTER UPDATE OF ancestors ON policy_agent
-    FOR EACH ROW EXECUTE FUNCTION ledger_move_holds();
+    FOR EACH ROW WHEN (OLD.ancestors IS DISTINCT FROM NEW.ancestors) EXECUTE FUNCTION ledger_move_holds();
 
 -- What waits for a person's approval of an agent and of all below it, but one payment (null: all): the amount and the number, the same of
 -- what is for one payee, and the same of what is the agent's own. Null: nothing.
@@ -122,7 +129,7 @@ BEGIN
 END $$;
 
 -- Counts all payments below an agent anew, from the whole log; returns their number. What was in the future when the clock of its payer
--- was repaired counts from then on. The caller holds the locks of the agent and of all above it.
+-- was repaired counts from then on, and as in ledger_repair_levels. The caller holds the locks of the agent and of all above it.
 CREATE OR REPLACE FUNCTION ledger_level_anew(p_level text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     counted bigint;
@@ -131,7 +138,7 @@ BEGIN
     DELETE FROM ledger_levelpayment WHERE level_id = p_level;
     PERFORM set_config('allowance.recounting', 'off', true);
     WITH paid AS (
-        SELECT e.id, e.payment_id, e.service AS payee, e.amount::numeric AS amount, least(e.created_at, (
+        SELECT e.id, e.payment_id, e.service AS payee, e.amount::numeric AS amount, e.created_at, least(e.created_at, (
                    SELECT min(r.repaired_at) FROM ledger_clockrepair r
                     WHERE r.agent_id = e.agent_id AND r.number > COALESCE(e.clock_repairs, 0))) AS at,
                EXISTS (SELECT FROM ledger_balancemovement m WHERE m.payment_id = e.payment_id AND m.kind = 'return') AS is_returned
@@ -139,9 +146,10 @@ BEGIN
          WHERE e.result = 'approved' AND CASE WHEN strpos(e.explanation_json, '"levels":') > 0 THEN
                    EXISTS (SELECT FROM json_array_elements(e.explanation_json::json -> 'levels') l WHERE l ->> 'agentId' = p_level) END
     )
-    INSERT INTO ledger_levelpayment (level_id, number, payment_id, payee, at, amount, spent, payee_number, payee_spent, is_returned)
+    INSERT INTO ledger_levelpayment (level_id, number, payment_id, payee, at, amount, spent, payee_number, payee_spent, is_returned,
+                                     carried_until)
     SELECT p_level, row_number() OVER w, payment_id, payee, at, amount, sum(amount) OVER w,
-           row_number() OVER to_payee, sum(amount) OVER to_payee, is_returned
+           row_number() OVER to_payee, sum(amount) OVER to_payee, is_returned, CASE WHEN at < created_at THEN created_at END
       FROM paid
     WINDOW w AS (ORDER BY at, id), to_payee AS (PARTITION BY payee ORDER BY at, id);
     GET DIAGNOSTICS counted = ROW_COUNT;

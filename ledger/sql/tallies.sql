@@ -77,6 +77,7 @@ BEGIN
       FROM (SELECT p.payee, count(*) AS payments, sum(m.amount) AS amount
               FROM ledger_balancemovement m
               JOIN ledger_logentry e ON e.agent_id = m.agent_id AND e.created_at = m.spent_at AND e.payment_id = m.payment_id
+               AND e.result = 'approved'
              CROSS JOIN LATERAL (VALUES (''), (e.service)) AS p(payee)
              WHERE m.agent_id = p_agent AND m.kind = 'return' GROUP BY p.payee) r
      WHERE t.agent_id = p_agent AND t.payee = r.payee;
@@ -95,13 +96,15 @@ END $$;
 CREATE OR REPLACE TRIGGER begin_tally AFTER INSERT ON policy_policyrevision
     FOR EACH ROW WHEN (NEW.counts_payments) EXECUTE FUNCTION ledger_begin_tally();
 
--- What is given back leaves the tally; the windows look for it by when it was spent.
+-- What is given back leaves the tally; the windows look for it by when it was spent. It may have been held in the same moment: that is
+-- another entry with its id.
 CREATE OR REPLACE FUNCTION ledger_tally_return() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE ledger_tally SET returned_payments = returned_payments + 1, returned = returned + NEW.amount
      WHERE agent_id = NEW.agent_id AND payee IN ('', (
            SELECT e.service FROM ledger_logentry e
-            WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id));
+            WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id
+              AND e.result = 'approved'));
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER tally_return AFTER INSERT ON ledger_balancemovement
@@ -138,7 +141,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
                       WHERE agent_id = p_agent AND payee = p_payee AND carried_until > p_since AND at <= p_since), 0)
          - COALESCE((SELECT sum(m.amount) FROM ledger_balancemovement m
                        JOIN ledger_logentry e ON e.agent_id = m.agent_id AND e.created_at = m.spent_at
-                        AND e.payment_id = m.payment_id AND e.service = p_payee
+                        AND e.payment_id = m.payment_id AND e.service = p_payee AND e.result = 'approved'
                       WHERE m.agent_id = p_agent AND m.kind = 'return' AND m.spent_at > p_since), 0)
 $$;
 
@@ -192,8 +195,14 @@ BEGIN
         COALESCE(tally.payments - tally.returned_payments, 0),
         spent];
     IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
-    counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
-    counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
-    counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
+    IF counted[1] IS NOT NULL THEN
+        counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
+    END IF;
+    IF counted[2] IS NOT NULL THEN
+        counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
+    END IF;
+    IF more ?| ARRAY['newPayeePayments', 'approvalForFirst'] THEN
+        counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
+    END IF;
     RETURN counted;
 END $$;

@@ -61,6 +61,10 @@ DECLARE
     is_in_tree boolean := EXISTS (SELECT FROM policy_agent a WHERE a.id = p_agent AND a.ancestors IS NOT NULL);
 BEGIN
     SELECT greatest(p_now, max(r.head_at)) INTO fits FROM ledger_clockrepair r WHERE r.agent_id = p_agent;
+    IF is_in_tree THEN
+        SELECT greatest(fits, max(l.carried_until)) INTO fits FROM ledger_levelpayment l
+         WHERE l.level_id = p_agent AND l.carried_until IS NOT NULL;
+    END IF;
     WHILE fits - too_early > interval '1 millisecond' LOOP
         middle := date_trunc('milliseconds', too_early + (fits - too_early) / 2);
         held := CASE p_measure WHEN 'spent' THEN ledger_spent_since(p_agent, p_total, middle)

@@ -67,8 +67,10 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
 
 
 def _blind(facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
-    """Leave out what only those learn of a payee who may pay it: its asset, its chain and the least that it is paid."""
-    levels = [replace(one, facts=replace(one.facts, payee=None, minimum=None)) for one in facts.levels]
-    known = replace(facts, payee=None, minimum=None, levels=tuple(levels))
+    """Leave out what only those learn of a payee who may pay it: its asset, its chain, the least that it is paid.
+
+    So is what the agents above compare: some of it is what others have paid to this payee.
+    """
+    known = replace(facts, payee=None, minimum=None, levels=())
     objections = {**ask_rules(known).objections, SERVICE_RULE.name: decision.objections[SERVICE_RULE.name]}
     return known, replace(decision, objections=objections)

@@ -37,7 +37,13 @@ def facts_of(
 
     What is held for a person's approval counts as paid, in the balance and in every window, but not as a payment to its
     payee: the next one to that payee may be the first, too.
+
+    Raises:
+        PolicySignerUnavailable: it is not certain who is above the agent, or what a limit compares.
     """
+    if not _is_in_place(known):
+        log_once_a_minute(log, logging.ERROR, "Who is above an agent is not known: run manage.py verify_log")
+        raise PolicySignerUnavailable("The agent's place under others is not certain. Try again later.")
     payee = known.payee
     facts = _judged_by(
         request,
@@ -52,6 +58,13 @@ def facts_of(
         for one in known.levels
     ]
     return replace(facts, levels=tuple(levels))
+
+
+def _is_in_place(known: Known) -> bool:
+    """Tell whether each agent above was read, and whether their policies name them: a column alone is not believed."""
+    path = [known, *known.levels]
+    above = [*reversed(known.agent.ancestors or ())]
+    return [one.policy.more.parent for one in path] == [*above, None] and [one.agent.id for one in path[1:]] == above
 
 
 def _judged_by(request: PaymentRequest, known: Known, payee: PayeeFacts | None, minimum: Decimal | None) -> Facts:

@@ -153,9 +153,9 @@ class RunningBatch:
         """Count what was decided since at the agent that pays, or at one above it."""
         if not (before := self._counted_at.get(known.agent.id)):
             return known
+        is_own = [one.request.agent_id == known.agent.id for one in before]
         is_payer = known.agent.id == request.agent_id
-        is_below = any(one.request.agent_id != known.agent.id for one in before)
-        if known.clock_repairs is not None or (is_payer and is_below):
+        if (known.clock_repairs is not None and any(is_own)) or (is_payer and not all(is_own)):
             raise DecideAgain
         paid = sum((one.paid for one in before), Decimal(0))
         agent = replace(known.agent, balance=known.agent.balance - paid, spent_total=known.agent.spent_total + paid)

@@ -20,8 +20,9 @@ from policy.key_operations import create_api_key
 from policy.operations import create_agent
 from policy.parents import lock_to_add
 
-# Each chunk is one transaction, with the credits of its agents and their keys.
-_CHUNK = 250
+# Each chunk is one transaction, with the credits of its agents and their keys. The payments of a tree wait for one that
+# adds to it.
+_CHUNK, _CHUNK_IN_TREES = 250, 25
 # The agents to be funded in an asset out of a chain (CAIP-2), with their amounts.
 Credits = dict[tuple[Asset, str], dict[str, Decimal]]
 
@@ -42,8 +43,9 @@ def make_agents(
     with transaction.atomic():
         for (asset, chain), amounts in whole.items():
             require_surplus(asset, chain, sum_of(*amounts.values()))
-    for first in range(0, len(new), _CHUNK):
-        chunk = new[first : first + _CHUNK]
+    size = _CHUNK if all(one.limits.more.parent is None for one in new) else _CHUNK_IN_TREES
+    for first in range(0, len(new), size):
+        chunk = new[first : first + size]
         with transaction.atomic():
             _make(chunk, _collect(chunk, chains), keys, by=by, reason=reason)
         report(first + len(chunk))
@@ -88,6 +90,9 @@ def _collect(new: Sequence[NewAgent], chains: dict[tuple[Asset, str | None], str
 
 
 def _make(chunk: Sequence[NewAgent], credits_: Credits, keys: TextIO | None, *, by: str, reason: str) -> None:
+    # Before the agents above are locked, as whoever funds one of those does.
+    for (asset, chain), amounts in credits_.items():
+        require_surplus(asset, chain, sum_of(*amounts.values()))
     if parents := {one.limits.more.parent for one in chunk if one.limits.more.parent is not None}:
         lock_to_add(parents)  # in the order of payments, whatever that of the lines is
     for one in chunk:

@@ -12,7 +12,7 @@ from foundation.environment.keys import held_key
 from foundation.kernel.assets import Asset
 from payments.models import ChainState
 from policy.key_operations import create_api_key
-from policy.limits import Limits
+from policy.limits import Limits, under
 from policy.models import Agent as AgentRow
 from policy.operations import create_agent, switch_signer
 from tests.crash.clients import Agent, Clients
@@ -98,16 +98,22 @@ def _make_network(localnet: Localnet, installation: Installation, webhook_url: s
 
 
 def _make_agents(localnet: Localnet, asset: Asset, webhook_url: str) -> Iterator[Agent]:
-    """Make two agents that can afford all they want, and one that soon cannot."""
+    """Make two agents that can afford all they want, and one that soon cannot. The last two are under a third one."""
     services = [
         _make_service(localnet, asset, recipient, webhook_url if number % 2 == 1 else None)
         for number, recipient in enumerate(localnet.new_recipients(asset))
     ]
     plenty = Limits(Decimal(10), Decimal(100_000), Decimal(100_000))
     little = Limits(Decimal(2), Decimal(6), Decimal(8))
-    cast = (("agent-1", plenty, (1, 300)), ("agent-2", plenty, (1, 300)), ("small-agent", little, (1, 250)))
+    prefix = f"{localnet.alias}-{asset}".lower()
+    parent = create_agent(f"{prefix}-parent", asset=asset, limits=plenty, by="crash test").pk
+    cast = (
+        ("agent-1", plenty, (1, 300)),
+        ("agent-2", under(parent, plenty), (1, 300)),
+        ("small-agent", under(parent, little), (1, 250)),
+    )
     for name, limits, amounts in cast:
-        agent = create_agent(f"{localnet.alias}-{asset}-{name}".lower(), asset=asset, limits=limits, by="crash test")
+        agent = create_agent(f"{prefix}-{name}", asset=asset, limits=limits, by="crash test")
         yield Agent(agent.id, asset, amounts, services)
 
 

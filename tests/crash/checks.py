@@ -11,7 +11,7 @@ from functools import cache
 
 from django.core.management import CommandError, call_command
 
-from ledger.models import BalanceMovement, LogEntry
+from ledger.models import BalanceMovement, LevelPayment, LogEntry
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import Payment, Settlement, Transition
 from policy.models import Agent, PolicyRevision
@@ -31,6 +31,7 @@ from tests.crash.clients import APPROVED, unexpected
 from tests.crash.evidence import Evidence
 from tests.crash.payees import is_signed, secrets_of
 from tests.support.invariants import check_agent
+from tests.support.level_checks import find_wrong_levels
 
 _REPLAYS = 60
 _DAY, _WEEK = timedelta(hours=24), timedelta(days=7)
@@ -86,8 +87,10 @@ def no_window_was_over_its_limit(evidence: Evidence) -> Iterator[str]:
     """At the instant of each approval: what was approved in the window up to it and was not given back by then."""
     for agent in Agent.objects.all():
         policy = PolicyRevision.objects.get(agent=agent, number=agent.policy_revision)
+        below = set(LevelPayment.objects.filter(level=agent).values_list("payment_id", flat=True))
         own = sorted(
-            (one for one in evidence.payments.values() if one.agent_id == agent.pk), key=lambda one: one.created_at
+            (one for one in evidence.payments.values() if one.agent_id == agent.pk or one.pk in below),
+            key=lambda one: one.created_at,
         )
         for index, last in enumerate(own):
             for window, limit in ((_DAY, policy.daily_limit), (_WEEK, policy.weekly_limit)):
@@ -115,6 +118,14 @@ def every_agent_adds_up(evidence: Evidence) -> Iterator[str]:
             check_agent(agent.pk)
         except AssertionError as error:
             yield f"{agent.pk}: {error!r}"
+
+
+def every_level_counts_what_the_log_says(evidence: Evidence) -> Iterator[str]:
+    levels = Agent.objects.filter(ancestors=[])
+    for level in levels:
+        yield from find_wrong_levels(level.pk)
+    if not LevelPayment.objects.filter(level__in=levels).exists():
+        yield "No agent under another one has paid."
 
 
 def every_transition_is_recorded(evidence: Evidence) -> Iterator[str]:
@@ -188,6 +199,7 @@ CHECKS: dict[str, Check] = {
     "every event was received, as it was written and signed": every_event_was_received,
     "verify_log passes": the_log_verifies,
     "every agent adds up": every_agent_adds_up,
+    "every level counts what the log says": every_level_counts_what_the_log_says,
 }
 
 

@@ -64,7 +64,7 @@ class Story:
         """Compare what clients were told with the rows of the standby."""
         limits = [Limits(Decimal(10), Decimal(_DAY), Decimal(_WEEK))]
         with self.standby.connect() as session:
-            entries, payments = read_rows(session, self.agents)
+            entries, payments, _ = read_rows(session, self.agents)
         accounts = [Account(agent, "USDC", limits) for agent in self.agents]
         evidence = Evidence(accounts, self.told, entries, payments)
         return [problem for check in _CHECKS for problem in check(evidence)]

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 
-from foundation.kernel.errors import PolicySignerUnavailable
+from foundation.kernel.errors import BudgetExceeded, PolicySignerUnavailable
 from foundation.kernel.times import utc_now
 from ledger.models import MovementKind, Tally, TallyMark
 from ledger.operations import move_balance
@@ -18,6 +18,7 @@ from policy.more_limits import MoreLimits, write_more
 from policy.operations import set_policy
 from tests.ledger.test_repaired_windows import MS, Traveller, travel
 from tests.support.factories import decide, make_agent, make_service
+from tests.support.holds import end
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -167,3 +168,19 @@ def test_a_policy_that_is_said_to_count_nothing_while_its_limits_do_lets_nothing
 
     with pytest.raises(PolicySignerUnavailable, match="cannot be counted"):
         decide(agent, service, "1")
+
+
+def test_a_payment_that_was_held_and_approved_in_one_moment_is_given_back_once():
+    agent, service, at = make_agent(approval_for_first=True, payee_daily_limit=Decimal(5)), make_service(), utc_now()
+    paid = end(decide(agent, service, "4", at=at), at=at)
+    decide(agent, service, "1", at=at)
+
+    give_back(paid)
+
+    assert totals(agent, service.id) == (2, 5, 1, 4)
+    assert list(find_wrong_tallies(agent)) == []
+    with pytest.raises(BudgetExceeded) as refused:
+        decide(agent, service, "4.01", at=at)
+    assert refused.value.details["spent"] == "1.00"
+    ask("SELECT ledger_tally_anew(%s)", agent.id)
+    assert totals(agent, service.id) == (2, 5, 1, 4)

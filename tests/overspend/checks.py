@@ -37,6 +37,20 @@ def an_agent_spends_only_its_own_asset(evidence: Evidence) -> Iterator[Problem]:
             yield Kind.OVERSPENT, f"{entry.id} approves {entry.amount} {entry.asset} out of {assets[entry.agent]}."
 
 
+def levels_count_as_the_log_has_signed(evidence: Evidence) -> Iterator[Problem]:
+    known = {account.agent for account in evidence.accounts}
+    signed = Counter(
+        (level, str(entry.payment_id), entry.amount)
+        for entry in evidence.entries
+        if entry.is_approved
+        for level in entry.levels
+        if level in known
+    )
+    counted = Counter((one.level, one.payment_id, one.amount) for one in evidence.counted)
+    yield from ((Kind.LOST, f"{one} is not counted there.") for one in signed - counted)
+    yield from ((Kind.DOUBLED, f"{one} is counted there, and the log does not say so.") for one in counted - signed)
+
+
 # --- No double payment ------------------------------------------------------------------------------------------------
 def a_key_has_one_decision(evidence: Evidence) -> Iterator[Problem]:
     first: dict[tuple[str, str], Told] = {}
@@ -140,6 +154,7 @@ def as_much_is_spent_as_fits(evidence: Evidence) -> Iterator[Problem]:
 
 CHECKS: Sequence[Check] = (
     every_limit_holds,
+    levels_count_as_the_log_has_signed,
     nothing_passes_that_is_sent_too_late,
     an_agent_spends_only_its_own_asset,
     a_key_has_one_decision,

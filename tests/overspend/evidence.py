@@ -41,6 +41,7 @@ class Account:
 
     `wanted`: exactly so much is to be approved in the end. Nothing that is sent after `closed_at` (monotonic) may pass.
     Not all that a flooder asks for has to be decided. A person has to approve what is above `asks_above`.
+    What one spends that `is_within_others` is in the windows of those.
     """
 
     agent: str
@@ -50,11 +51,12 @@ class Account:
     closed_at: float | None = None
     is_flooder: bool = False
     asks_above: Decimal | None = None
+    is_within_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the log. `held_by` is the row that has held what this one ends."""
+    """A row of the log. `held_by` is the row that has held what this one ends, `levels` who was above its agent."""
 
     id: str
     agent: str
@@ -67,6 +69,7 @@ class Entry:
     payment_id: str | None
     is_held: bool = False
     held_by: str | None = None
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,16 @@ class Paid:
     amount: Decimal
     created_at: datetime
     transactions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A row of what an agent, `level`, has counted of those below it."""
+
+    level: str
+    payment_id: str
+    amount: Decimal
+    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -95,11 +108,17 @@ class Evidence:
     payments: Sequence[Paid]
     arrived: Mapping[tuple[str, str], Decimal] = field(default_factory=dict)
     seen: Sequence[Problem] = ()
+    counted: Sequence[Counted] = ()
 
     @cached_property
     def approvals(self) -> dict[str, Told]:
         """What clients were told of payments: each payment once, whoever was told of it how often."""
         return {told.payment_id: told for told in self.told if told.is_approved}
+
+    @cached_property
+    def levels(self) -> dict[str | None, tuple[str, ...]]:
+        """Who was above its payer when a payment was approved, as the log has signed it."""
+        return {entry.payment_id: entry.levels for entry in self.entries if entry.is_approved}
 
     @cached_property
     def by_id(self) -> dict[str, Entry]:

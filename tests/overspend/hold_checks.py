@@ -52,7 +52,12 @@ def _asked_for(entry: Entry) -> tuple[str, str, Decimal, str]:
 
 
 def _entries_of(account: Account, evidence: Evidence) -> Sequence[Entry]:
-    return [entry for entry in evidence.entries if entry.agent == account.agent]
+    """List the entries of an agent and of those below it: by what they say, or what held them."""
+    return [
+        entry
+        for entry in evidence.entries
+        if account.agent in (entry.agent, *entry.levels, *evidence.by_id.get(entry.held_by or "", entry).levels)
+    ]
 
 
 def _allowed(account: Account, entry: Entry) -> Decimal:

@@ -12,7 +12,8 @@ from tests.overspend.windows import find_late, worst_of_all
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The counts of one scenario. Amounts are sums over its agents, of the worst rolling window of each.
+    """The counts of one scenario. Amounts are sums over its agents, of the worst rolling window of each: with what
+    those below spend.
 
     `decided` counts the answers that say what was decided, `found` those of them that the log has.
     """
@@ -33,8 +34,9 @@ class Verdict:
 
 def judge(evidence: Evidence) -> Verdict:
     """Count everything, and find everything that is wrong."""
-    windows = [worst_of_all(account, evidence) for account in evidence.accounts]
-    over = sum((max(NOTHING, window.over) for window in windows), NOTHING)
+    worst = [(account, worst_of_all(account, evidence)) for account in evidence.accounts]
+    over = sum((max(NOTHING, window.over) for _, window in worst), NOTHING)
+    windows = [window for account, window in worst if not account.is_within_others]
     late = sum((told.amount for told in find_late(evidence)), NOTHING)
     problems: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for kind, sentence in chain(evidence.seen, *(check(evidence) for check in CHECKS)):

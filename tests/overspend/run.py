@@ -56,6 +56,7 @@ def _collect(stage: Stage) -> Evidence:
     EVM.drain()
     accounts = [payer.account for payer in stage.payers]
     with postgres.connect(stage.world.installation.folder) as connection:
-        entries, payments = read_rows(connection, [account.agent for account in accounts])
+        entries, payments, counted = read_rows(connection, [account.agent for account in accounts])
     services = {payer.service.id: payer.service for payer in stage.payers}
-    return Evidence(accounts, stage.told, entries, payments, read_arrived(list(services.values())), stage.seen)
+    arrived = read_arrived(list(services.values()))
+    return Evidence(accounts, stage.told, entries, payments, arrived, stage.seen, counted)

@@ -25,4 +25,4 @@ def test_nobody_spends_more_than_allowed_whatever_goes_wrong_meanwhile(tmp_path)
     assert [one["name"] for one in report["scenarios"]] == list(TITLES)
     assert {one["overspend"] for one in report["scenarios"]} == {"0.00"}
     assert all(one["inTheLog"] == one["decided"] > 0 for one in report["scenarios"])
-    assert report["controlsNoticed"] == dict.fromkeys(("lock", "windows", "calendar", "records"), True)
+    assert report["controlsNoticed"] == dict.fromkeys(("lock", "windows", "levels", "calendar", "records"), True)

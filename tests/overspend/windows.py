@@ -1,10 +1,14 @@
-"""What was spent in every rolling window, summed anew: over the answers, over the log and over the payments. Pure."""
+"""What was spent in every rolling window, summed anew: over the answers, the log, the payments and the levels. Pure.
+
+What an agent pays is spent by all above it, too: who these were, its log entry has signed.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from operator import itemgetter
 
 from tests.overspend.answers import Told
 from tests.overspend.evidence import NOTHING, Account, Evidence, Limits
@@ -42,7 +46,7 @@ def worst_window(limits: Sequence[Limits], spends: Sequence[Spend]) -> Window:
 
 
 def worst_of_all(account: Account, evidence: Evidence) -> Window:
-    """Find an agent's worst window in any of the three counts."""
+    """Find an agent's worst window in any of the counts."""
     windows = [worst_window(account.limits, count(evidence).get(account.agent, ())) for count in COUNTS.values()]
     return max(windows, key=lambda window: window.over)
 
@@ -58,21 +62,41 @@ def find_late(evidence: Evidence) -> Iterator[Told]:
 
 def told_spends(evidence: Evidence) -> Spends:
     """List what clients were told that they had spent, in the amounts that they had asked for."""
-    return _by_agent((told.agent, told.created_at, told.amount) for told in evidence.approvals.values())
+    told = evidence.approvals.items()
+    return _by_agent(
+        (judge, one.created_at, one.amount) for payment, one in told for judge in _judges(one.agent, payment, evidence)
+    )
 
 
 def logged_spends(evidence: Evidence) -> Spends:
-    return _by_agent((one.agent, one.created_at, one.amount) for one in evidence.entries if one.is_approved)
+    approved = [one for one in evidence.entries if one.is_approved]
+    return _by_agent((judge, one.created_at, one.amount) for one in approved for judge in (one.agent, *one.levels))
 
 
 def paid_spends(evidence: Evidence) -> Spends:
-    return _by_agent((one.agent, one.created_at, one.amount) for one in evidence.payments)
+    return _by_agent(
+        (judge, one.created_at, one.amount)
+        for one in evidence.payments
+        for judge in _judges(one.agent, one.id, evidence)
+    )
+
+
+def level_spends(evidence: Evidence) -> Spends:
+    """List what agents count of those below them, with their own payments."""
+    own = [(one.agent, one.created_at, one.amount) for one in evidence.payments]
+    below = [(one.level, one.created_at, one.amount) for one in evidence.counted]
+    return _by_agent(sorted([*own, *below], key=itemgetter(1)))
+
+
+def _judges(agent: str, payment_id: str, evidence: Evidence) -> Sequence[str]:
+    return agent, *evidence.levels.get(payment_id, ())
 
 
 COUNTS: Mapping[str, Callable[[Evidence], Spends]] = {
     "answers": told_spends,
     "log": logged_spends,
     "payments": paid_spends,
+    "levels": level_spends,
 }
 
 

@@ -41,6 +41,12 @@ _NO_WINDOWS = """
     CREATE FUNCTION no_windows.ledger_spent_since(text, numeric, timestamptz) RETURNS numeric LANGUAGE sql
         AS 'SELECT 0::numeric';
 """
+# Nobody counts what those below it pay.
+_NO_LEVELS = """
+    CREATE SCHEMA no_levels;
+    CREATE FUNCTION no_levels.ledger_below_since(text, timestamptz) RETURNS numeric[] LANGUAGE sql
+        AS 'SELECT ARRAY[0, 0]::numeric[]';
+"""
 # Windows begin with the calendar's day or week.
 _CALENDAR = """
     CREATE SCHEMA calendar;
@@ -59,7 +65,7 @@ _NO_RECORDS = """
                        pg_get_function_identity_arguments(made), pg_get_function_result(made), 'BEGIN END');
     END $$;
 """
-_SCHEMAS = (_CLOCK, _NO_LOCK, _NO_WINDOWS, _CALENDAR, _NO_RECORDS)
+_SCHEMAS = (_CLOCK, _NO_LOCK, _NO_WINDOWS, _NO_LEVELS, _CALENDAR, _NO_RECORDS)
 
 
 def make_wrong(installation: Installation) -> None:

@@ -57,6 +57,11 @@ def limits() -> Arguments:
     return {**amounts, "allowed_services": None, **optional}
 
 
+def limits_anywhere() -> Arguments:
+    """Give those of a template, or to be tried, which name no parent."""
+    return {name: text for name, text in limits().items() if name != "parent"}
+
+
 def a_movement() -> Arguments:
     return {"agent": make_agent_with_surplus().id, "amount": "0.50", "chain": LOCALNET, "after": None}
 
@@ -107,7 +112,12 @@ def a_followed_template() -> Arguments:
     template, agents = a_template(), sorted(make_agent().id for _ in range(2))
     for agent in agents:
         follow_template(agent, template.name, by="eve")
-    return {"template": template.name, "version": 1, "followers": [f"2 {agent}" for agent in agents], **limits()}
+    return {
+        "template": template.name,
+        "version": 1,
+        "followers": [f"2 {agent}" for agent in agents],
+        **limits_anywhere(),
+    }
 
 
 def a_key() -> Arguments:
@@ -134,14 +144,14 @@ SCENES: dict[str, Callable[[], Arguments]] = {
     "service.enable": lambda: a_service(disable_service, approved=True),
     "service.reject": a_service,
     "service.reopen": lambda: a_service(reject_service),
-    "shadow.begin": lambda: {**an_agent(), **limits()},
+    "shadow.begin": lambda: {**an_agent(), **limits_anywhere()},
     "shadow.drop": a_tried_agent,
     "service.tag": lambda: {**a_service(approved=True), "tags": ["compute", "data"], "seen": []},
     "signer.start": a_stopped_signer,
     "signer.stop": dict,
     "template.change": a_followed_template,
     "template.follow": lambda: {**an_agent(), "template": a_template().name, "version": 1, "revision": 1},
-    "template.make": lambda: {"template": new_name("template"), "asset": "USDC", **limits()},
+    "template.make": lambda: {"template": new_name("template"), "asset": "USDC", **limits_anywhere()},
     "withdrawal.book": lambda: {**a_movement(), "recipient": new_address()},
     "withdrawal.cancel": a_withdrawal,
 }

@@ -12,7 +12,7 @@ from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import format_instant
 from ledger.serializers import present_budget
-from policy.limit_texts import write_limits
+from policy.limit_texts import write_without_parent
 from policy.management.limit_options import add_limit_options, named_limits, read_named_limits
 from policy.models import Agent
 from policy.proposals import KIND
@@ -73,4 +73,4 @@ def _changes(agent: Agent, options: Mapping[str, Any]) -> dict[str, Any]:
     shadow = find_shadow(agent.id)
     if changes or shadow is None:
         raise CommandError("With --from-shadow, name no limit." if changes else f"{agent.id} has no shadow.")
-    return {name: text for name, text in write_limits(limits_of(shadow)).items() if name != "parent"}
+    return write_without_parent(limits_of(shadow))

@@ -60,6 +60,7 @@ AS $$
 DECLARE
     v_wanted text[];         -- agents, with all above them
     v_locked text[];
+    v_has_trees boolean;
     v_shared text[];         -- services
     v_is_signer_shared boolean := true;
     v_clock_at timestamptz;
@@ -68,7 +69,11 @@ BEGIN
     -- policy/parents.py locks them. Payments share the locks of the signer and of the
     -- service; an operation that takes either out of service holds its lock alone. Once it has returned, no payment that read
     -- the old state is still in flight. See foundation/database.py.
-    v_wanted := ARRAY(SELECT DISTINCT w.id FROM policy_agent a, unnest(a.ancestors || a.id) AS w(id) WHERE a.id = ANY (p_agents));
+    v_wanted := p_agents;
+    v_has_trees := EXISTS (SELECT FROM policy_agent a WHERE a.id = ANY (p_agents) AND a.ancestors <> '{}');
+    IF v_has_trees THEN
+        v_wanted := ARRAY(SELECT DISTINCT w.id FROM policy_agent a, unnest(a.ancestors || a.id) AS w(id) WHERE a.id = ANY (p_agents));
+    END IF;
     IF NOT p_locks THEN
         v_locked := v_wanted;
         v_shared := p_services;
@@ -98,12 +103,20 @@ BEGIN
     RETURN QUERY
     WITH found AS MATERIALIZED (
         SELECT l.id, (SELECT a FROM policy_agent a WHERE a.id = l.id) AS agent FROM unnest(v_locked) AS l(id)
-    ), dated AS (
-        -- One moment for all of a tree, so that what is paid in it is counted in the order of time.
-        SELECT f.*, greatest(v_clock_at, max(greatest((f.agent).last_entry_at, CASE WHEN (f.agent).ancestors IS NOT NULL THEN (
-                   SELECT p.at FROM ledger_levelpayment p WHERE p.level_id = f.id ORDER BY p.at DESC, p.number DESC LIMIT 1) END))
-               OVER (PARTITION BY COALESCE((f.agent).ancestors[1], f.id))) AS decided_at
+    ), come AS (
+        -- How far the log of each has come, with what it counts of others.
+        SELECT f.*, greatest((f.agent).last_entry_at, CASE WHEN (f.agent).ancestors IS NOT NULL THEN (
+                   SELECT p.at FROM ledger_levelpayment p WHERE p.level_id = f.id ORDER BY p.at DESC, p.number DESC LIMIT 1) END) AS come_to
           FROM found f
+    ), dated AS (
+        -- One moment for all of a tree, so that what is paid in it is counted in the order of time. Who is so far ahead that nothing is
+        -- decided (LARGEST_SKEW in foundation/kernel/times.py) does not take along others, but those below.
+        SELECT c.id, c.agent, greatest(v_clock_at, c.come_to,
+                   max(c.come_to) FILTER (WHERE c.come_to <= v_clock_at + interval '5 seconds')
+                   OVER (PARTITION BY COALESCE((c.agent).ancestors[1], c.id)),
+                   CASE WHEN (c.agent).ancestors <> '{}' THEN (
+                       SELECT max(o.come_to) FROM come o WHERE o.id = ANY ((c.agent).ancestors)) END) AS decided_at
+          FROM come c
     ), agents AS MATERIALIZED (
         SELECT d.id, agent, d.decided_at, policy,
                COALESCE((agent).ancestors::text[] <@ v_locked, true) AS is_whole,
@@ -188,7 +201,7 @@ BEGIN
            NULL::services_service, NULL::payments_payeestate, NULL::payments_relayer, NULL::payments_chainstate
       FROM judged a
       JOIN agents l ON l.id = ANY ((a.agent).ancestors)
-     WHERE NOT a.is_busy AND a.earlier_entry_id IS NULL;
+     WHERE v_has_trees AND NOT a.is_busy AND a.earlier_entry_id IS NULL;
     IF p_wait_ms IS NOT NULL AND EXISTS (
         SELECT FROM policy_agent a WHERE a.id = ANY (p_agents) AND NOT a.ancestors::text[] <@ v_locked
     ) THEN

@@ -50,17 +50,18 @@ def refused_at(agent, service, at, amount="2"):
 def test_all_that_share_a_budget_wait_until_the_one_that_is_ahead_is_repaired(service):
     root = make_agent(daily_limit="5")
     child, sibling = make_child(root), make_child(root)
-    pay_at(child, service, utc_now() + DAY, "4")
+    paid_at = pay_at(child, service, utc_now() + DAY, "4").created_at
 
     assert [waits(agent, service) for agent in (root, sibling, child)] == [True, True, True]
     repaired_at = repair(child).repaired_at
 
     assert moments_at(root) == [repaired_at]
     refused = refused_at(sibling, service, utc_now())
-    assert refused.details["allowedAt"] == format_instant(repaired_at + DAY)
-    assert refused_at(sibling, service, repaired_at + DAY - MS).details["level"]["agentId"] == root.pk
+    # As of a lone agent: until the moment that it is dated with has left the window.
+    assert refused.details["allowedAt"] == format_instant(paid_at + DAY)
+    assert refused_at(sibling, service, paid_at + DAY - MS).details["level"]["agentId"] == root.pk
     assert problems_of(root) == problems_of(child) == []
-    pay_at(sibling, service, repaired_at + DAY, "2")
+    pay_at(sibling, service, paid_at + DAY, "2")
     assert counted_at(root) == [4, 2]
 
 

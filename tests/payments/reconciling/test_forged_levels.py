@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from foundation.kernel.errors import OperationRefused
+from foundation.kernel.errors import OperationRefused, PolicySignerUnavailable
 from ledger.models import LevelPayment
 from ledger.recounting import recount
 from policy.models import Agent
@@ -178,7 +178,12 @@ def test_a_row_of_a_payment_that_was_not_approved_under_the_agent_is_found(tree)
 # --- What an approval says --------------------------------------------------------------------------------------------
 def test_what_was_approved_while_its_agent_was_hidden_from_a_tree_is_found_also_when_that_is_over(tree):
     Agent.objects.filter(pk=tree.leaf.pk).update(ancestors=[])
+    with pytest.raises(PolicySignerUnavailable, match="under others is not certain"):
+        decide(tree.leaf, tree.service)
+    tamper("UPDATE policy_policyrevision SET more_json = '{}' WHERE agent_id = %s", tree.leaf.pk)
     decide(tree.leaf, tree.service)
+    parent = write_more(MoreLimits(parent=tree.middle.pk))
+    tamper("UPDATE policy_policyrevision SET more_json = %s WHERE agent_id = %s", parent, tree.leaf.pk)
     Agent.objects.filter(pk=tree.leaf.pk).update(ancestors=[tree.root.pk, tree.middle.pk])
 
     assert tree.problems() == [
