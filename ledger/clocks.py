@@ -16,15 +16,18 @@ from django.db.models import QuerySet
 from foundation.database import fetch_rows
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.repeated_logs import log_once_a_minute
-from foundation.kernel.times import LARGEST_SKEW, to_milliseconds, utc_now
+from foundation.kernel.times import LARGEST_SKEW, format_instant, to_milliseconds, utc_now
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
 from policy.parents import find_below, lock_agents
 from staff.audit import record
+from staff.models import AuditEntry
 
 log = logging.getLogger(__name__)
 
 MAX_REASON_LENGTH = 500
+_REPAIRED = "agent.clock_repaired"
+_LONGEST_REPAIR = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +128,14 @@ def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
         agent.last_entry_at = now
         agent.save(update_fields=["last_entry_at"])
         record(
-            "agent.clock_repaired",
+            _REPAIRED,
             subject_type="agent",
             subject=agent.id,
             by=by,
             reason=reason,
             before={"lastEntryAt": head_at},
             after={"lastEntryAt": now},
+            now=now,
         )
     log.warning("The clock of %s is repaired by %s: its last entry is of %s. %s", agent_id, by, head_at, reason)
     return repair
@@ -161,6 +165,18 @@ def find_wrong_repairs(agent: Agent) -> Iterator[str]:
         later = LogEntry.objects.filter(agent=agent, clock_repairs=number, created_at__lt=repair.repaired_at)
         if later.exists():
             yield f"After the clock repair {number} there is an entry that is dated before it."
+        yield from _find_unrecorded(repair)
+
+
+def _find_unrecorded(repair: ClockRepair) -> Iterator[str]:
+    """Compare a repair with its entry in the audit; releases until 0.3 dated that by the process's own clock."""
+    audit = AuditEntry.objects.filter(subject=repair.agent_id, subject_type="agent", action=_REPAIRED)
+    said = audit.filter(author=repair.author, reason=repair.reason)
+    entry = said.filter(after={"lastEntryAt": format_instant(repair.repaired_at)}).first()
+    if entry is None:
+        yield f"The clock repair {repair.number} is not in the audit."
+    elif abs(entry.at - repair.repaired_at) > LARGEST_SKEW + _LONGEST_REPAIR:
+        yield f"The clock repair {repair.number} is of another moment than its entry in the audit was made."
 
 
 def _find_head(agent: Agent, number: int) -> tuple[str, str, datetime, Decimal] | None:

@@ -1,10 +1,9 @@
 """Compare what agents count of those below them with the log: what each approval says of the agents above its payer."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -14,16 +13,17 @@ from ledger.judgements import read_explanation
 from ledger.models import BalanceMovement, ClockRepair, LevelPayment, LogEntry, MovementKind, Result
 from ledger.recorded import read_figure, read_number
 from payments.models import Payment
+from payments.reconciling.level_figures import LevelFigures, Said, read_levels
+from payments.reconciling.policies_in_force import find_outdated
 from policy.models import Agent, PolicyRevision
 
 _BATCH_SIZE = 500
 _MOST_REVISIONS = 2**31 - 1
-Said = Mapping[str, Any]
 
 
 def find_level_problems(entry: LogEntry, policy: PolicyRevision) -> Iterator[str]:
     """Yield what is wrong with what an approval says of the agents above its payer; `policy`: that of the payer."""
-    levels = _levels_of(entry)
+    levels = read_levels(entry)
     if not levels and policy.more.parent is None:
         return
     revisions = [_find_revision(level) for level in levels]
@@ -41,16 +41,11 @@ def find_level_problems(entry: LogEntry, policy: PolicyRevision) -> Iterator[str
 def _problems_of_level(level: Said, entry: LogEntry, policy: PolicyRevision) -> Iterator[str]:
     if not is_level_judged_by(level, entry, policy):
         yield f"The policy {policy} of {policy.agent_id}, above the agent, is not the one that it was judged by."
+    yield from find_outdated(entry, policy)
     if not keeps_limits(level, entry, policy):
         yield f"It was approved above a limit of {policy.agent_id}, above the agent."
     if "heldBy" not in read_explanation(entry) and _needs_person(level, entry, policy):
         yield f"It was approved without a person, whom the policy of {policy.agent_id}, above the agent, has asked."
-
-
-def _levels_of(entry: LogEntry) -> Sequence[Said]:
-    """Read what an entry says of the agents above its own, the parent first."""
-    levels = read_explanation(entry).get("levels")
-    return [level for level in levels if isinstance(level, dict)] if isinstance(levels, list) else []
 
 
 def _find_revision(level: Said) -> PolicyRevision | None:
@@ -80,16 +75,16 @@ def find_wrong_level(agent: Agent) -> Iterator[str]:
     rows = LevelPayment.objects.filter(level_id=agent.pk)
     before: LevelPayment | None = None
     to_payee: defaultdict[str, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
-    repaired_at = _find_repairs(agent.pk)
+    repaired_at, figures = _find_repairs(agent.pk), LevelFigures(agent.pk)
     batch: list[LevelPayment] = []
     for row in in_batches(rows, "number", "payment_id"):
         yield from _problems_of_totals(before, to_payee[row.payee], row)
         before, to_payee[row.payee] = row, (row.payee_number, row.payee_spent)
         batch.append(row)
         if len(batch) == _BATCH_SIZE:
-            yield from _compare(agent, batch, repaired_at)
+            yield from _compare(figures, batch, repaired_at)
             batch = []
-    yield from _compare(agent, batch, repaired_at)
+    yield from _compare(figures, batch, repaired_at)
     if before is not None and agent.ancestors is None:
         yield "It counts payments of others, and is recorded as an agent that was never above another one."
 
@@ -103,8 +98,8 @@ def _problems_of_totals(before: LevelPayment | None, to_payee: tuple[int, Decima
         yield f"{row.payment_id}, of an agent below, is counted before {before.payment_id}, which came earlier."
 
 
-def _compare(level: Agent, rows: Sequence[LevelPayment], repaired_at: Collection[datetime]) -> Iterator[str]:
-    """Compare some of the payments that an agent counts with their decisions."""
+def _compare(figures: LevelFigures, rows: Sequence[LevelPayment], repaired_at: Collection[datetime]) -> Iterator[str]:
+    """Compare the next payments that an agent counts with their decisions."""
     ids = [row.payment_id for row in rows]
     entries = {payment.pk: payment.entry for payment in Payment.objects.filter(pk__in=ids).select_related("entry")}
     latest = _find_latest(list(entries.values()))
@@ -112,7 +107,7 @@ def _compare(level: Agent, rows: Sequence[LevelPayment], repaired_at: Collection
     given_back = set(returned.values_list("payment_id", flat=True))
     for row in rows:
         entry = entries.get(row.payment_id)
-        if entry is None or entry.result != Result.APPROVED or not _names(entry, level.pk):
+        if entry is None or entry.result != Result.APPROVED or figures.find_said(entry) is None:
             yield f"{row.payment_id} is counted, and no decision of an agent below approves it."
             continue
         if (row.payment_id, row.payee, row.amount) != (entry.payment_id, entry.service, read_number(entry.amount)):
@@ -120,12 +115,9 @@ def _compare(level: Agent, rows: Sequence[LevelPayment], repaired_at: Collection
         is_dated = row.at == entry.created_at or row.at in repaired_at
         if not is_dated or row.at > latest[entry.pk]:
             yield f"{row.payment_id}, of an agent below, is counted as of another moment than it was approved."
+        yield from figures.compare(row, entry)
         if row.is_returned != (row.payment_id in given_back):
             yield f"{row.payment_id}, of an agent below, was given back or not, and counts otherwise."
-
-
-def _names(entry: LogEntry, level: str) -> bool:
-    return any(said.get("agentId") == level for said in _levels_of(entry))
 
 
 def _find_latest(entries: Sequence[LogEntry]) -> dict[str, datetime]:

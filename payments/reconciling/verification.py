@@ -29,6 +29,7 @@ from payments.lifecycle import PaymentStatus
 from payments.models import Deposit, Installation, Payment
 from payments.reconciling.counted_levels import find_level_problems, find_wrong_level
 from payments.reconciling.held_payments import find_unasked, find_wrong_holds, key_of
+from payments.reconciling.policies_in_force import find_outdated, find_wrong_revision
 from policy.models import Agent, PolicyRevision
 from policy.places import find_wrong_place
 from policy.signer import published_keys
@@ -82,7 +83,7 @@ def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
         progress.last_id, progress.last_hash, progress.last_at = entry.id, entry.hash, entry.created_at
     problems = [*_head_problems(agent, progress), *_balance_problems(agent), *_deposit_problems(agent)]
     problems += [*find_wrong_holds(agent), *find_wrong_place(agent), *find_wrong_level(agent)]
-    problems += [*find_wrong_repairs(agent), *find_wrong_tallies(agent)]
+    problems += [*find_wrong_revision(agent), *find_wrong_repairs(agent), *find_wrong_tallies(agent)]
     problems += [f"Payment {payment.id} has no log entry." for payment in payments.values()]
     yield from (Problem(agent.id, None, problem) for problem in problems)
 
@@ -125,8 +126,8 @@ def find_payment_problems(entry: LogEntry, payment: Payment | None, salt: bytes)
     if policy is None or not is_judged_by(entry, policy):
         yield f"The policy revision {entry.policy_revision} is not the one that the entry was judged by."
     if policy is not None:
-        yield from find_unasked(entry, policy)
-        yield from find_level_problems(entry, policy)
+        for find_problems in (find_outdated, find_unasked, find_level_problems):
+            yield from find_problems(entry, policy)
     hashed = key_hash(salt, entry.agent_id, key_of(entry))
     if payment.escrow_id not in (payment.id, f"0x{hashed.hex()}"):
         yield f"What {payment.chain} knows the payment {payment.id} by does not stand for its idempotency key."

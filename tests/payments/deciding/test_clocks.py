@@ -13,6 +13,7 @@ from ledger.models import ClockRepair, LogEntry
 from payments.models import ChainState
 from payments.tasks import observe_chain
 from policy.models import Agent
+from staff.audit import record
 from tests.support.answers import error_of
 from tests.support.clocks import pay_at, problems_of, shadow_clock
 from tests.support.factories import decide, make_agent, make_api_key, make_service, new_name
@@ -191,3 +192,7 @@ def repair_at(agent, moment):
         spent_before=spent_before, author="test", reason="A test", repaired_at=moment,
     )  # fmt: skip
     Agent.objects.filter(pk=agent.id).update(last_entry_at=moment)
+    record(
+        "agent.clock_repaired", subject_type="agent", subject=agent.pk, by="test", reason="A test",
+        after={"lastEntryAt": moment}, before={"lastEntryAt": row.last_entry_at}, now=moment,
+    )  # fmt: skip
