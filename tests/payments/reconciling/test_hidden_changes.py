@@ -166,6 +166,7 @@ def test_a_repair_that_nobody_made_is_found():
     child = make_child(root)
     decide(child, service, "9")
     row, moment = Agent.objects.get(pk=child.pk), utc_now() - 400 * DAY
+    assert row.last_entry_at is not None
     ClockRepair.objects.create(
         agent=row, number=1, head_id=row.last_entry_id, head_hash=row.last_entry_hash, head_at=row.last_entry_at,
         spent_total=row.spent_total, spent_before=find_total_at(row, 0, moment), author="ops", reason="NTP was off",
