@@ -112,8 +112,9 @@ def _compare(figures: LevelFigures, rows: Sequence[LevelPayment], repaired_at: C
             continue
         if (row.payment_id, row.payee, row.amount) != (entry.payment_id, entry.service, read_number(entry.amount)):
             yield f"{row.payment_id}, of an agent below, is not counted as it was approved."
-        is_dated = row.at == entry.created_at or row.at in repaired_at
-        if not is_dated or row.at > latest[entry.pk]:
+        is_moved = row.at != entry.created_at
+        is_dated = row.carried_until == (entry.created_at if is_moved else None)
+        if not is_dated or (is_moved and row.at not in repaired_at) or row.at > latest[entry.pk]:
             yield f"{row.payment_id}, of an agent below, is counted as of another moment than it was approved."
         yield from figures.compare(row, entry)
         if row.is_returned != (row.payment_id in given_back):

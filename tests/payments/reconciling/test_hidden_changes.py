@@ -155,6 +155,19 @@ def test_what_left_a_window_or_was_given_back_or_waited_is_no_contradiction():
     assert problems(root, other) == []
 
 
+@pytest.mark.parametrize("change", ["carried_until = NULL", "carried_until = carried_until - interval '1 day'"])
+def test_a_payment_that_is_not_carried_as_long_as_a_repair_of_a_clock_says_is_found(change):
+    root, service = make_agent(), make_service()
+    child = make_child(root)
+    repaired(child, service)
+    assert problems(root, child) == []
+
+    tamper(f"UPDATE ledger_levelpayment SET {change} WHERE level_id = %s", root.pk)  # noqa: S608 - ours
+
+    (found,) = problems(root, child)
+    assert found.endswith("of an agent below, is counted as of another moment than it was approved.")
+
+
 # --- Clocks -----------------------------------------------------------------------------------------------------------
 def repaired(agent, service):
     pay_at(agent, service, utc_now() + DAY)
