@@ -62,6 +62,12 @@ def lock_with_ancestors(agent_id: str) -> Agent:
     return agent
 
 
+def path_of(agent_id: str) -> list[str]:
+    """Give all agents above one, the root first, and that one."""
+    ancestors = Agent.objects.filter(pk=agent_id).values_list("ancestors", flat=True).first()
+    return [*(ancestors or ()), agent_id]
+
+
 def find_below(agent_id: str) -> "QuerySet[Agent]":
     """Find all agents below one, each after its parent."""
     return Agent.objects.filter(ancestors__contains=[agent_id]).order_by(PATH)

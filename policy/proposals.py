@@ -16,6 +16,7 @@ from policy.limits import Limits
 from policy.models import Agent, PolicyRevision
 from policy.one_person import is_by_one, lock_thresholds, takes_two
 from policy.operations import create_agent, pause_agent, resume_agent, set_policy, switch_signer
+from policy.parents import path_of
 from policy.revisions import check_limits, limits_of
 from policy.shadows import end_adopted
 from staff.kinds import STOP, Argument, Kind, register
@@ -31,15 +32,22 @@ def register_kinds() -> None:
     """Make the kinds of changes of agents, keys and the signer known."""
     of_new, of_known = arguments_of_new(), arguments_of_known()
     seen = Argument("The number of the revision that was looked at; no other one is changed.", int, is_needed=False)
+    above = Argument(
+        "The agents that were looked at above it, the root first, with commas between them; no others may be above it.",
+        _read_ids, is_needed=False,
+    )  # fmt: skip
     change, switch = "policy.change_agent", "policy.change_signerswitch"
     register(
         Kind(
             MAKE_AGENT, "Make an agent", "policy.add_agent", _make_agent, is_rehearsed=True,
-            takes={**_OF_AGENT, "asset": Argument(f"The allowance's asset: {', '.join(Asset)}.", _asset), **of_new},
+            takes={
+                **_OF_AGENT, "asset": Argument(f"The allowance's asset: {', '.join(Asset)}.", _asset), "above": above,
+                **of_new,
+            },
         ),
         Kind(
             KIND, "Set the limits of an agent", change, _perform, is_rehearsed=True,
-            takes={**_OF_AGENT, "revision": seen, **of_known},
+            takes={**_OF_AGENT, "revision": seen, "above": above, **of_known},
         ),
         Kind(PAUSE, "Pause an agent", change, _status(pause_agent, "Paused"), takes=_OF_AGENT),
         Kind(RESUME, "Resume an agent", change, _status(resume_agent, "Resumed"), takes=_OF_AGENT),
@@ -66,7 +74,7 @@ def propose_agent(
     Raises:
         OperationRefused: as of `create_agent`, another agent is taken for it, or no reason.
     """
-    arguments = {"agent": agent_id, "asset": asset.value, **write_limits(limits)}
+    arguments = {"agent": agent_id, "asset": asset.value, **_look_above(limits), **write_limits(limits)}
     proposal = Proposal(MAKE_AGENT, "new_agent", agent_id, arguments, shown, reason)
     with transaction.atomic():
         lock_thresholds()
@@ -83,11 +91,27 @@ def propose_policy(
     """
     asset = Asset(seen.agent.asset)
     check_limits(asset, limits)  # nobody is asked to confirm what would be refused
-    arguments = {"agent": seen.agent_id, "revision": seen.number, **write_limits(limits)}
+    arguments = {"agent": seen.agent_id, "revision": seen.number, **_look_above(limits), **write_limits(limits)}
     proposal = Proposal(KIND, "policy", seen.agent_id, arguments, shown, reason)
     with transaction.atomic():
         lock_thresholds()
         return propose(proposal, by=by, needs_second=takes_two(seen.agent_id, asset, limits, old=limits_of(seen)))
+
+
+def _look_above(limits: Limits) -> dict[str, list[str]]:
+    """Give those who are above an agent with these limits: whoever confirms a proposal has seen them."""
+    parent = limits.more.parent
+    return {} if parent is None else {"above": path_of(parent)}
+
+
+def _check_above(agent_id: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what was put under others than those that were looked at; call it in the transaction that did."""
+    if "above" in arguments and path_of(agent_id)[:-1] != arguments["above"]:
+        raise OperationRefused(f"Others are above {agent_id} now than were looked at. Look at it again.")
+
+
+def _read_ids(text: str) -> list[str]:
+    return [one for one in text.split(",") if one]
 
 
 def _asset(text: str) -> str:
@@ -97,14 +121,12 @@ def _asset(text: str) -> str:
 def _make_agent(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     asset = Asset(arguments["asset"])
     check_is_distinct(arguments["agent"])
-    agent = create_agent(
-        arguments["agent"],
-        asset=asset,
-        limits=read_limits(arguments, asset),
-        by=by,
-        reason=reason,
-        is_by_one=is_by_one(by),
-    )
+    limits = read_limits(arguments, asset)
+    with transaction.atomic():
+        agent = create_agent(
+            arguments["agent"], asset=asset, limits=limits, by=by, reason=reason, is_by_one=is_by_one(by)
+        )
+        _check_above(agent.id, arguments)
     return f"Made {agent}. It has no money yet."
 
 
@@ -124,6 +146,7 @@ def _perform(arguments: Mapping[str, Any], by: str, reason: str) -> str:
             seen=arguments.get("revision"),
             is_by_one=is_by_one(by),
         )
+        _check_above(agent.id, arguments)
         end_adopted(revision, by=by, reason=reason)
     left = PolicyRevision.objects.get(agent=agent, number=revision.number - 1).template
     return f"The policy of {agent} is {revision} now." + (f" It follows the template {left} no more." if left else "")

@@ -12,10 +12,12 @@ from policy.limits import lets_more_pass, under
 from policy.models import Agent, PolicyRevision
 from policy.operations import pause_agent
 from policy.parents import MOST_LEVELS, find_below, lock_with_ancestors
+from policy.proposals import KIND
 from policy.queries import find_revision_in_force
 from policy.revisions import limits_of
 from policy.shadows import begin_shadow, find_shadow
 from policy.template_operations import change_template, follow_template, make_template
+from staff.kinds import make
 from staff.models import AuditEntry
 from tests.support.factories import make_agent, new_name
 from tests.support.trees import ancestors_of, make_child, make_path, move_agent
@@ -165,3 +167,17 @@ def test_an_agent_is_locked_after_all_above_it():
 
 def _with_daily(old, limit):
     return replace(old, daily_limit=Decimal(limit))
+
+
+def test_what_a_second_person_confirms_is_under_those_that_were_looked_at():
+    root, parent, child = make_agent(), make_agent(), make_agent()
+    move_agent(parent, root)
+    seen = {"agent": child.pk, "parent": parent.pk, "above": [root.pk, parent.pk]}
+    move_agent(parent, None)
+
+    assert "Others are above" in refused(make, KIND, seen, by="ops", reason="Moved.")
+    assert ancestors_of(child) is None
+
+    move_agent(parent, root)
+    make(KIND, seen, by="ops", reason="Moved.")
+    assert ancestors_of(child) == [root.pk, parent.pk]
