@@ -79,7 +79,7 @@ ACTIONS: dict[str, set[str]] = {
     "policy.agent adjust": {"agent.adjusted"},
     "policy.agent archive": {"agent.archived"},
     "policy.agent pause": {"agent.paused"},
-    "policy.agent set_webhook": {"agent.webhook_set", "webhook.secret_shown"},
+    "policy.agent set_webhook": {"agent.webhook_set"},
     "policy.agent resume": {"agent.resumed"},
     "policy.agent restore": {"agent.restored"},
     "policy.agent withdraw": {"withdrawal.booked"},
