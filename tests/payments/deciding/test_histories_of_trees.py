@@ -28,6 +28,7 @@ from payments.deciding.requests import PaymentRequest
 from payments.holding.answering import answer_hold
 from payments.holding.finishing import finish_hold
 from payments.models import Payment
+from payments.reconciling.counted_levels import find_wrong_level
 from payments.settling.transitions import fail
 from policy.limits import Limits, under
 from policy.models import Agent
@@ -67,8 +68,10 @@ class Trees(RuleBasedStateMachine):
     def teardown(self) -> None:
         for result, rule_ in LogEntry.objects.filter(agent__in=self._ids()).values_list("result", "rule"):
             event(f"{result}: {rule_}")
+        problems = [one for agent in Agent.objects.filter(pk__in=self._ids()) for one in find_wrong_level(agent)]
         transaction.set_rollback(True)
         self._undone.__exit__(None, None, None)
+        assert problems == []
 
     @initialize(limits=st.lists(OPTIONAL, min_size=2, max_size=2))
     def begin(self, limits: list[MoreLimits]) -> None:
