@@ -32,11 +32,14 @@ def ask_rules(facts: Facts, asked: Callable[[MoreLimits], Sequence[Rule]] = rule
         rule, why = (refusing or found)[0]
         figures = rule.figures(facts if why.level is None else why.level.facts)
     waits_for = _merge_waits([objection for _, objection in refusing])
+    objections: dict[str, Explanation] = {}
+    for one, objection in found:
+        objections.setdefault(one.name, objection)  # the nearest agent's
     return Decision(
         is_approved=False,
         rule=rule,
         explanation=replace(why, figures=figures, waits_for=waits_for),
-        objections={one.name: objection for one, objection in reversed(found)},
+        objections=objections,
         is_held=not refusing,
     )
 

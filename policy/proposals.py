@@ -26,28 +26,28 @@ KIND, MAKE_AGENT = "policy.raise", "agent.make"
 STOP_SIGNER, START_SIGNER = "signer.stop", "signer.start"
 PAUSE, RESUME, REVOKE = "agent.pause", "agent.resume", "api_key.revoke"
 _OF_AGENT = {"agent": Argument("The agent's id.")}
+_ABOVE = Argument(
+    "The agents that were looked at above it, the root first, with commas between them; no others may be above it.",
+    lambda text: [one for one in text.split(",") if one], is_needed=False,
+)  # fmt: skip
 
 
 def register_kinds() -> None:
     """Make the kinds of changes of agents, keys and the signer known."""
     of_new, of_known = arguments_of_new(), arguments_of_known()
     seen = Argument("The number of the revision that was looked at; no other one is changed.", int, is_needed=False)
-    above = Argument(
-        "The agents that were looked at above it, the root first, with commas between them; no others may be above it.",
-        _read_ids, is_needed=False,
-    )  # fmt: skip
     change, switch = "policy.change_agent", "policy.change_signerswitch"
     register(
         Kind(
             MAKE_AGENT, "Make an agent", "policy.add_agent", _make_agent, is_rehearsed=True,
             takes={
-                **_OF_AGENT, "asset": Argument(f"The allowance's asset: {', '.join(Asset)}.", _asset), "above": above,
+                **_OF_AGENT, "asset": Argument(f"The allowance's asset: {', '.join(Asset)}.", _asset), "above": _ABOVE,
                 **of_new,
             },
         ),
         Kind(
             KIND, "Set the limits of an agent", change, _perform, is_rehearsed=True,
-            takes={**_OF_AGENT, "revision": seen, "above": above, **of_known},
+            takes={**_OF_AGENT, "revision": seen, "above": _ABOVE, **of_known},
         ),
         Kind(PAUSE, "Pause an agent", change, _status(pause_agent, "Paused"), takes=_OF_AGENT),
         Kind(RESUME, "Resume an agent", change, _status(resume_agent, "Resumed"), takes=_OF_AGENT),
@@ -108,10 +108,6 @@ def _check_above(agent_id: str, arguments: Mapping[str, Any]) -> None:
     """Refuse what was put under others than those that were looked at; call it in the transaction that did."""
     if "above" in arguments and path_of(agent_id)[:-1] != arguments["above"]:
         raise OperationRefused(f"Others are above {agent_id} now than were looked at. Look at it again.")
-
-
-def _read_ids(text: str) -> list[str]:
-    return [one for one in text.split(",") if one]
 
 
 def _asset(text: str) -> str:
