@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from foundation.kernel.times import LARGEST_SKEW
 from payments.deciding.counted import CountedRecord, HeldRecord, PayeeCountedRecord
 from payments.deciding.known import COLUMNS, RECORDS, VALUES, Known, make_known
 
@@ -129,6 +130,12 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
             cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", [name])
             ((source,),) = cursor.fetchall()
         assert source.strip() in (settings.BASE_DIR / file).read_text()
+
+
+def test_who_is_far_ahead_is_the_same_in_sql(settings):
+    sql = (settings.BASE_DIR / "payments/deciding/sql/lock_and_read.sql").read_text()
+
+    assert f"v_clock_at + interval '{LARGEST_SKEW.total_seconds():g} seconds'" in sql
 
 
 @pytest.mark.django_db
