@@ -32,7 +32,12 @@ def _made(since: str) -> str:
                + CASE WHEN below.is_any THEN (ledger_below_since(a.id, {since}))[2] ELSE 0 END"""  # noqa: S608
 
 
-# As `ledger_counted`, of an agent whose clock was never repaired.
+_REPAIRED = """(SELECT ledger_counted(p, s.spent, t.counted)
+              FROM ledger_spent(a, since.now, p) s
+              LEFT JOIN LATERAL ledger_tallied(
+                   ARRAY[a.id], ARRAY[a.spent_total], ARRAY[a.ancestors IS NOT NULL], ARRAY[NULL], ARRAY[since.now],
+                   ARRAY[p.more_json]) t ON p.counts_payments)"""
+# The same of an agent whose clock was never repaired.
 _COUNTED = f"""ARRAY[
     CASE WHEN most.hour > 0 THEN {_spent("since.hour_ago")} END,
     CASE WHEN most.month > 0 THEN {_spent("since.month_ago")} END,
@@ -106,7 +111,7 @@ _USAGE = f"""
                            (counted[5] + waits.payments) / NULLIF(most.day_count, 0)) AS part
              FROM (SELECT hold.amount + below.held AS amount, hold.payments + below.held_payments AS payments) waits,
                   LATERAL (SELECT CASE WHEN EXISTS (SELECT FROM ledger_clockrepair r WHERE r.agent_id = a.id)
-                                       THEN ledger_counted(a, since.now, p) ELSE {_COUNTED} END AS counted
+                                       THEN {_REPAIRED} ELSE {_COUNTED} END AS counted
                            OFFSET 0) found  -- counted once, not for each limit
            ) more ON most.is_any
      WHERE a.id = ANY(%s::text[])

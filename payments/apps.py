@@ -15,6 +15,7 @@ _ROOM = Path(__file__).parent
 _NAMES = (
     "deciding/sql/gas",
     "deciding/sql/relayers",
+    "deciding/sql/facts",
     "deciding/sql/lock_and_read",
     "deciding/sql/record",
     "settling/sql/append_only",

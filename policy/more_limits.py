@@ -17,7 +17,7 @@ from foundation.kernel.canonical import canonical_json
 from foundation.kernel.errors import OperationRefused
 from policy import limit_kinds as kinds
 from policy.hours import Hours
-from policy.payee_limits import Exceptions, PayeeLimits, limits_of_payee
+from policy.payee_limits import Exceptions, PayeeLimits
 from policy.tags import Tags
 
 # What nobody has approved by then is refused, unless the policy says otherwise.
@@ -89,7 +89,11 @@ class MoreLimits:
 
     def of_payee(self, payee: str) -> PayeeLimits:
         """Return what limits payments to one payee."""
-        return limits_of_payee(payee, self.of_payees, self.payee_limits)
+        return self._of_exceptions.get(payee, self.of_payees)
+
+    @cached_property
+    def _of_exceptions(self) -> dict[str, PayeeLimits]:
+        return {payee: one.over(self.of_payees) for payee, one in (self.payee_limits or {}).items()}
 
 
 NO_MORE = MoreLimits()

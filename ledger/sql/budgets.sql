@@ -12,22 +12,21 @@ CREATE OR REPLACE FUNCTION ledger_budgets_4(p_agents text[]) RETURNS TABLE (
 BEGIN
     RETURN QUERY
     SELECT a.id::text, a.status::text, a.asset::text, greatest(a.balance - hold.own, 0),
-           ledger_spent_since(a.id, a.spent_total, clock.now - interval '24 hours') + hold.amount + below.today,
-           paid.this_week + hold.amount + below.this_week,
+           with_below.spent[1] + hold.amount, with_below.spent[2] + hold.amount,
            p.daily_limit, p.weekly_limit, p.max_per_payment, p.number,
-           p.more_json, CASE WHEN p.more_json <> '{}' THEN ledger_counted(a, clock.now, p) END,
-           ARRAY[hold.amount, hold.payments, hold.own], a.ancestors::text[], paid.this_week
+           p.more_json, ledger_counted(p, with_below.spent, tallied.counted),
+           ARRAY[hold.amount, hold.payments, hold.own], a.ancestors::text[], own.spent
       FROM policy_agent a
       JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision
            -- Never earlier than the agent's last entry: the ledger's clock does not step back.
      CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) AS now) clock
-     CROSS JOIN LATERAL (SELECT ledger_spent_since(a.id, a.spent_total, clock.now - interval '7 days') AS this_week) paid
+     CROSS JOIN LATERAL ledger_spent_window(a.id, a.spent_total, clock.now - interval '7 days') own
+     CROSS JOIN LATERAL ledger_spent(a, clock.now, p) with_below
+      LEFT JOIN LATERAL ledger_tallied(
+           ARRAY[a.id], ARRAY[a.spent_total], ARRAY[a.ancestors IS NOT NULL], ARRAY[NULL], ARRAY[clock.now], ARRAY[p.more_json]
+           ) tallied ON p.counts_payments
      CROSS JOIN LATERAL (SELECT ledger_held(a, NULL, NULL) AS held) waiting
      CROSS JOIN LATERAL (SELECT COALESCE(held[1], 0) AS amount, COALESCE(held[2], 0) AS payments, COALESCE(held[5], 0) AS own) hold
-     CROSS JOIN LATERAL (
-           SELECT CASE WHEN a.ancestors IS NULL THEN 0 ELSE (ledger_below_since(a.id, clock.now - interval '24 hours'))[1] END AS today,
-                  CASE WHEN a.ancestors IS NULL THEN 0 ELSE (ledger_below_since(a.id, clock.now - interval '7 days'))[1] END AS this_week
-           ) below
      WHERE a.id = ANY(p_agents);
 END $$;
 

@@ -4,42 +4,39 @@
 -- after each payment, so that what a window holds is the difference of two of them. Both are made from the log, and kept for agents
 -- only whose policy counts payments (`counts_payments`); whoever reads them checks that they have come as far as the log.
 
--- Brings the tallies of some agents, which have one, up to the log: entry by entry, for mostly there is one. The caller holds their rows.
+-- Brings the tallies of some agents, which have one, up to the log. The caller holds their rows.
 CREATE OR REPLACE FUNCTION ledger_tally_up(p_agents text[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
-DECLARE
-    head record;
-    entry record;
-    payee text;
-    tally ledger_tally%ROWTYPE;
 BEGIN
-    FOR head IN
+    WITH heads AS (
         SELECT t.agent_id, r.repairs, COALESCE(e.id, '') AS id, CASE WHEN e.repairs = r.repairs THEN e.created_at ELSE '-infinity' END AS at
           FROM unnest(p_agents) AS a(id)
-          JOIN ledger_tally t ON t.agent_id = a.id AND t.payee = ''
+         CROSS JOIN LATERAL (SELECT o.agent_id, o.entry_id FROM ledger_tally o WHERE o.agent_id = a.id AND o.payee = '' LIMIT 1) t
          CROSS JOIN LATERAL (SELECT count(*) AS repairs FROM ledger_clockrepair c WHERE c.agent_id = a.id) r
           LEFT JOIN LATERAL (SELECT l.id, l.created_at, COALESCE(l.clock_repairs, 0) AS repairs
                                FROM ledger_logentry l WHERE l.id = t.entry_id AND l.agent_id = t.agent_id LIMIT 1) e ON true
-    LOOP
-        FOR entry IN
-            SELECT l.id, l.service, l.amount::numeric AS amount, l.created_at FROM ledger_logentry l
-             WHERE l.agent_id = head.agent_id AND l.result = 'approved' AND (l.created_at, l.id) > (head.at, head.id)
-               AND COALESCE(l.clock_repairs, 0) = head.repairs
-             ORDER BY l.created_at, l.id
-        LOOP
-            FOREACH payee IN ARRAY ARRAY['', entry.service] LOOP
-                INSERT INTO ledger_tally AS t (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-                     VALUES (head.agent_id, payee, 1, entry.amount, 0, 0, entry.id)
-                    ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
-                       SET payments = t.payments + 1, spent = t.spent + entry.amount, entry_id = entry.id
-                  RETURNING * INTO tally;
-                INSERT INTO ledger_tallymark (agent_id, payee, at, payments, spent)
-                     VALUES (tally.agent_id, tally.payee, entry.created_at, tally.payments, tally.spent);
-            END LOOP;
-        END LOOP;
-    END LOOP;
+    ), paid AS MATERIALIZED (
+        SELECT h.agent_id, p.payee, l.id, l.created_at, COALESCE(t.payments, 0) + row_number() OVER w AS payments,
+               COALESCE(t.spent, 0) + sum(l.amount) OVER w AS spent, lead(l.id) OVER w IS NULL AS is_last
+          FROM heads h
+         CROSS JOIN LATERAL (
+               SELECT n.id, n.service, n.amount::numeric AS amount, n.created_at FROM ledger_logentry n
+                WHERE n.agent_id = h.agent_id AND n.result = 'approved' AND (n.created_at, n.id) > (h.at, h.id)
+                  AND COALESCE(n.clock_repairs, 0) = h.repairs OFFSET 0) l
+         CROSS JOIN LATERAL (VALUES (''), (l.service)) AS p(payee)
+          LEFT JOIN LATERAL (SELECT o.payments, o.spent FROM ledger_tally o
+                              WHERE o.agent_id = h.agent_id AND o.payee = p.payee LIMIT 1) t ON true
+        WINDOW w AS (PARTITION BY h.agent_id, p.payee ORDER BY l.created_at, l.id)
+    ), marks AS (
+        INSERT INTO ledger_tallymark (agent_id, payee, at, payments, spent)
+             SELECT agent_id, payee, created_at, payments, spent FROM paid
+    )
+    INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
+         SELECT agent_id, payee, payments, spent, 0, 0, id FROM paid WHERE is_last
+            ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
+           SET payments = EXCLUDED.payments, spent = EXCLUDED.spent, entry_id = EXCLUDED.entry_id;
 END $$;
 
 -- Makes the tallies of an agent anew, from the whole log and all that was given back: some seconds for a million payments.
@@ -120,89 +117,86 @@ END $$;
 CREATE OR REPLACE TRIGGER repair_tally AFTER INSERT ON ledger_clockrepair
     FOR EACH ROW EXECUTE FUNCTION ledger_repair_tally();
 
--- The number of an agent's payments in (p_since, now]; p_payments: of all until now.
-CREATE OR REPLACE FUNCTION ledger_payments_since(p_agent text, p_payments numeric, p_since timestamptz) RETURNS numeric
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
+-- The number of an agent's payments in (p_since, now]; p_payments: of all until now. A table, as in windows.sql. p_is_plain: its clock was
+-- never repaired, and nothing was given back.
+CREATE OR REPLACE FUNCTION ledger_payments_window(p_agent text, p_payments numeric, p_since timestamptz, p_is_plain boolean DEFAULT false)
+RETURNS TABLE (payments numeric) LANGUAGE sql STABLE PARALLEL SAFE ROWS 1 AS $$
     SELECT p_payments
-         - COALESCE((SELECT payments FROM ledger_tallymark WHERE agent_id = p_agent AND payee = '' AND at <= p_since
-                      ORDER BY at DESC, payments DESC LIMIT 1), 0)
-         + (SELECT count(*) FROM ledger_tallymark
+         - COALESCE((SELECT m.payments FROM ledger_tallymark m WHERE agent_id = p_agent AND payee = '' AND at <= p_since
+                      ORDER BY at DESC, m.payments DESC LIMIT 1), 0)
+         + CASE WHEN p_is_plain THEN 0 ELSE
+           (SELECT count(*) FROM ledger_tallymark
              WHERE agent_id = p_agent AND payee = '' AND carried_until > p_since AND at <= p_since)
-         - (SELECT count(*) FROM ledger_balancemovement WHERE agent_id = p_agent AND kind = 'return' AND spent_at > p_since)
+         - (SELECT count(*) FROM ledger_balancemovement WHERE agent_id = p_agent AND kind = 'return' AND spent_at > p_since) END
 $$;
 
--- What an agent has paid to a payee in (p_since, now]; p_spent: until now.
-CREATE OR REPLACE FUNCTION ledger_payee_spent_since(p_agent text, p_payee text, p_spent numeric, p_since timestamptz) RETURNS numeric
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
+-- What an agent has paid to a payee in (p_since, now]; p_spent: until now. p_is_plain: its clock was never repaired, and nothing was given
+-- back of what it has paid to that payee.
+CREATE OR REPLACE FUNCTION ledger_payee_window(
+    p_agent text, p_payee text, p_spent numeric, p_since timestamptz, p_is_plain boolean DEFAULT false
+) RETURNS TABLE (spent numeric) LANGUAGE sql STABLE PARALLEL SAFE ROWS 1 AS $$
     SELECT p_spent
-         - COALESCE((SELECT spent FROM ledger_tallymark WHERE agent_id = p_agent AND payee = p_payee AND at <= p_since
+         - COALESCE((SELECT m.spent FROM ledger_tallymark m WHERE agent_id = p_agent AND payee = p_payee AND at <= p_since
                       ORDER BY at DESC, payments DESC LIMIT 1), 0)
-         + COALESCE((SELECT sum(carried) FROM ledger_tallymark
+         + CASE WHEN p_is_plain THEN 0 ELSE
+           COALESCE((SELECT sum(carried) FROM ledger_tallymark
                       WHERE agent_id = p_agent AND payee = p_payee AND carried_until > p_since AND at <= p_since), 0)
          - COALESCE((SELECT sum(m.amount) FROM ledger_balancemovement m
                        JOIN ledger_logentry e ON e.agent_id = m.agent_id AND e.created_at = m.spent_at
                         AND e.payment_id = m.payment_id AND e.service = p_payee AND e.result = 'approved'
-                      WHERE m.agent_id = p_agent AND m.kind = 'return' AND m.spent_at > p_since), 0)
+                      WHERE m.agent_id = p_agent AND m.kind = 'return' AND m.spent_at > p_since), 0) END
 $$;
 
--- What the optional limits of a policy compare, whoever is paid: the spend of an hour and of 30 days, and where payments are counted all
--- that was ever spent, the payments of an hour and of a day, each with what all below the agent have paid; and the number of the agent's
--- own until now, what was given back among them. Null where nothing needs it, and where the tally has not come as far as the log.
-CREATE OR REPLACE FUNCTION ledger_counted(p_agent policy_agent, p_at timestamptz, p_policy policy_policyrevision) RETURNS numeric[]
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    more jsonb := p_policy.more_json::jsonb;
-    tally ledger_tally%ROWTYPE;
-    counted numeric[];
+-- What the optional limits of policies that count payments compare beside `ledger_spent`, with what all below the agent have paid. These
+-- arrays have a place for each request; those without `p_more`, which is the policy's `more_json`, are left out.
+--
+-- `counted` is of all payees: all that was ever spent, the payments of an hour and of a day; and the number of the agent's own until
+-- now, what was given back among them. Null where nothing needs it, and where the tally has not come as far as the log.
+-- `payee_counted` is of the payee: what was paid to it in a day and in a week, all payments to it that were not given back, and all that
+-- the agent itself has paid to it until now.
+CREATE OR REPLACE FUNCTION ledger_tallied(
+    p_agents text[], p_totals numeric[], p_in_trees boolean[], p_payees text[], p_at timestamptz[], p_more text[]
+) RETURNS TABLE (place int, counted numeric[], payee_counted numeric[]) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
 BEGIN
-    IF p_policy.counts_payments THEN
-        SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent.id AND t.payee = '' AND t.spent = p_agent.spent_total;
-    END IF;
-    counted := ARRAY[
-        CASE WHEN more ? 'hourlyLimit' THEN ledger_spent_since(p_agent.id, p_agent.spent_total, p_at - interval '1 hour') END,
-        CASE WHEN more ? 'monthlyLimit' THEN ledger_spent_since(p_agent.id, p_agent.spent_total, p_at - interval '30 days') END,
-        tally.spent - tally.returned,
-        CASE WHEN more ? 'paymentsPerHour' THEN ledger_payments_since(p_agent.id, tally.payments, p_at - interval '1 hour') END,
-        CASE WHEN more ? 'paymentsPerDay' THEN ledger_payments_since(p_agent.id, tally.payments, p_at - interval '24 hours') END,
-        tally.payments];
-    IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
-    IF more ? 'hourlyLimit' THEN counted[1] := counted[1] + (ledger_below_since(p_agent.id, p_at - interval '1 hour'))[1]; END IF;
-    IF more ? 'monthlyLimit' THEN counted[2] := counted[2] + (ledger_below_since(p_agent.id, p_at - interval '30 days'))[1]; END IF;
-    IF more ? 'totalLimit' THEN counted[3] := counted[3] + (ledger_below_since(p_agent.id, '-infinity'))[1]; END IF;
-    IF more ? 'paymentsPerHour' THEN counted[4] := counted[4] + (ledger_below_since(p_agent.id, p_at - interval '1 hour'))[2]; END IF;
-    IF more ? 'paymentsPerDay' THEN counted[5] := counted[5] + (ledger_below_since(p_agent.id, p_at - interval '24 hours'))[2]; END IF;
-    RETURN counted;
+    RETURN QUERY
+    SELECT q.place::int,
+           ARRAY[tally.spent - tally.returned + CASE WHEN q.is_in_tree AND q.more ? 'totalLimit'
+                                                     THEN (ledger_below_since(q.agent_id, '-infinity'))[1] ELSE 0 END]
+           || ARRAY(
+               SELECT CASE WHEN since IS NOT NULL THEN
+                          w.payments + CASE WHEN q.is_in_tree THEN (ledger_below_since(q.agent_id, since))[2] ELSE 0 END END
+                 FROM unnest(ARRAY[CASE WHEN q.more ? 'paymentsPerHour' THEN q.at - interval '1 hour' END,
+                                   CASE WHEN q.more ? 'paymentsPerDay' THEN q.at - interval '24 hours' END]) AS since,
+                      LATERAL ledger_payments_window(q.agent_id, tally.payments, since,
+                              NOT q.is_repaired AND tally.returned_payments = 0) w)
+           || tally.payments,
+           ARRAY(
+               SELECT CASE WHEN since IS NOT NULL THEN
+                          w.spent + CASE WHEN q.is_in_tree THEN (ledger_payee_below_since(q.agent_id, q.payee, since))[1] ELSE 0 END END
+                 FROM unnest(ARRAY[CASE WHEN q.more ?| ARRAY['payeeDailyLimit', 'payeeLimits'] THEN q.at - interval '24 hours' END,
+                                   CASE WHEN q.more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits'] THEN q.at - interval '7 days' END]) AS since,
+                      LATERAL ledger_payee_window(q.agent_id, q.payee, COALESCE(to_payee.spent, 0), since,
+                              NOT q.is_repaired AND COALESCE(to_payee.returned_payments, 0) = 0) w)
+           || ARRAY[COALESCE(to_payee.payments - to_payee.returned_payments, 0)
+                    + CASE WHEN q.is_in_tree AND q.more ?| ARRAY['newPayeePayments', 'approvalForFirst']
+                           THEN (ledger_payee_below_since(q.agent_id, q.payee, '-infinity'))[2] ELSE 0 END,
+                    COALESCE(to_payee.spent, 0)]
+      FROM (SELECT a.place, a.agent_id, a.spent_total, a.is_in_tree, a.payee, a.at, a.more::jsonb AS more,
+                   EXISTS (SELECT FROM ledger_clockrepair r WHERE r.agent_id = a.agent_id) AS is_repaired
+              FROM unnest(p_agents, p_totals, p_in_trees, p_payees, p_at, p_more)
+                   WITH ORDINALITY AS a(agent_id, spent_total, is_in_tree, payee, at, more, place)
+             WHERE a.more IS NOT NULL OFFSET 0) q
+      LEFT JOIN LATERAL (SELECT t.* FROM ledger_tally t
+                          WHERE t.agent_id = q.agent_id AND t.payee = '' AND t.spent = q.spent_total LIMIT 1) tally ON true
+      LEFT JOIN LATERAL (SELECT t.* FROM ledger_tally t WHERE t.agent_id = q.agent_id AND t.payee = q.payee LIMIT 1) to_payee ON true;
 END $$;
 
--- The same of one payee: what was paid to it in a day and in a week, all payments to it that were not given back, each with those of all
--- below the agent, and all that the agent itself has paid to it until now. Null where payments are not counted.
-CREATE OR REPLACE FUNCTION ledger_payee_counted(
-    p_agent policy_agent, p_payee text, p_at timestamptz, p_policy policy_policyrevision
-) RETURNS numeric[] LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    more jsonb := p_policy.more_json::jsonb;
-    tally ledger_tally%ROWTYPE;
-    spent numeric;
-    counted numeric[];
-BEGIN
-    SELECT * INTO tally FROM ledger_tally t WHERE t.agent_id = p_agent.id AND t.payee = p_payee;
-    spent := COALESCE(tally.spent, 0);
-    counted := ARRAY[
-        CASE WHEN more ?| ARRAY['payeeDailyLimit', 'payeeLimits']
-             THEN ledger_payee_spent_since(p_agent.id, p_payee, spent, p_at - interval '24 hours') END,
-        CASE WHEN more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits']
-             THEN ledger_payee_spent_since(p_agent.id, p_payee, spent, p_at - interval '7 days') END,
-        COALESCE(tally.payments - tally.returned_payments, 0),
-        spent];
-    IF p_agent.ancestors IS NULL THEN RETURN counted; END IF;
-    IF counted[1] IS NOT NULL THEN
-        counted[1] := counted[1] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '24 hours'))[1];
-    END IF;
-    IF counted[2] IS NOT NULL THEN
-        counted[2] := counted[2] + (ledger_payee_below_since(p_agent.id, p_payee, p_at - interval '7 days'))[1];
-    END IF;
-    IF more ?| ARRAY['newPayeePayments', 'approvalForFirst'] THEN
-        counted[3] := counted[3] + (ledger_payee_below_since(p_agent.id, p_payee, '-infinity'))[2];
-    END IF;
-    RETURN counted;
-END $$;
+-- What the optional limits of a policy compare, whoever is paid, of what `ledger_spent` and `ledger_tallied` return. Null: it has none.
+CREATE OR REPLACE FUNCTION ledger_counted(p_policy policy_policyrevision, p_spent numeric[], p_tallied numeric[]) RETURNS numeric[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN (p_policy).more_json <> '{}' THEN p_spent[3:4] || COALESCE(p_tallied, '{NULL,NULL,NULL,NULL}') END
+$$;

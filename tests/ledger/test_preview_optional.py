@@ -171,8 +171,8 @@ def judge_by_sql(traveller, more, amount):
     with connection.cursor() as cursor:
         cursor.execute("SELECT ledger_tally_anew(%s)", [agent])
         cursor.execute(
-            "SELECT ledger_payments_since(%(agent)s, t.payments, %(day)s),"
-            " ledger_payee_spent_since(%(agent)s, 's', t.spent, %(week)s), t.spent - t.returned"
+            "SELECT ledger_payments_window(%(agent)s, t.payments, %(day)s),"
+            " ledger_payee_window(%(agent)s, 's', t.spent, %(week)s), t.spent - t.returned"
             " FROM ledger_tally t WHERE t.agent_id = %(agent)s AND t.payee = ''",
             {"agent": agent, "day": at - DAY, "week": at - WEEK},
         )

@@ -132,10 +132,10 @@ def test_a_window_of_a_payee_is_that_of_the_agent_who_pays_nobody_else_also_afte
 
     moments = {at for at, _, _ in traveller.spends} | {real for _, real, _ in traveller.spends}
     for since in sorted({moment + step for moment in moments for step in (-MS, MS * 0, MS)}):
-        of_payee = "SELECT ledger_payee_spent_since(%s, 's', %s, %s)"
+        of_payee = "SELECT ledger_payee_window(%s, 's', %s, %s)"
         assert ask(of_payee, traveller.agent.id, traveller.total, since) == traveller.asked_since(since), since
         number = sum(counts_until(traveller, at, real) > since for at, real, _ in traveller.spends)
-        payments = ask("SELECT ledger_payments_since(%s, %s, %s)", traveller.agent.id, len(traveller.spends), since)
+        payments = ask("SELECT ledger_payments_window(%s, %s, %s)", traveller.agent.id, len(traveller.spends), since)
         assert payments == number, since
     change(traveller.agent, payments_per_day=5)
     assert list(find_wrong_tallies(traveller.agent)) == []

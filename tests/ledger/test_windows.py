@@ -216,7 +216,7 @@ def test_a_window_is_one_index_probe_however_long_the_history_is(probe, index):
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE ledger_logentry, ledger_balancemovement")
         # What the test reads must be what the function does.
-        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'ledger_spent_since'")
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'ledger_spent_window'")
         source = " ".join(cursor.fetchone()[0].split())
         written = " ".join(probe.split()) % ("p_agent", "p_since")
         assert written in source

@@ -38,8 +38,8 @@ _NO_LOCK = r"""
 # Every window is empty.
 _NO_WINDOWS = """
     CREATE SCHEMA no_windows;
-    CREATE FUNCTION no_windows.ledger_spent_since(text, numeric, timestamptz) RETURNS numeric LANGUAGE sql
-        AS 'SELECT 0::numeric';
+    CREATE FUNCTION no_windows.ledger_spent_window(text, numeric, timestamptz) RETURNS TABLE (spent numeric)
+    LANGUAGE sql AS 'SELECT 0::numeric';
 """
 # Nobody counts what those below it pay.
 _NO_LEVELS = """
@@ -50,8 +50,8 @@ _NO_LEVELS = """
 # Windows begin with the calendar's day or week.
 _CALENDAR = """
     CREATE SCHEMA calendar;
-    CREATE FUNCTION calendar.ledger_spent_since(agent text, total numeric, since timestamptz) RETURNS numeric
-    LANGUAGE sql AS $$
+    CREATE FUNCTION calendar.ledger_spent_window(agent text, total numeric, since timestamptz)
+    RETURNS TABLE (spent numeric) LANGUAGE sql AS $$
         SELECT public.ledger_spent_since(agent, total, greatest(since, date_trunc(
             CASE WHEN since > wrong_clock.clock_timestamp() - interval '2 days' THEN 'day' ELSE 'week' END,
             wrong_clock.clock_timestamp()) - interval '1 millisecond'))

@@ -1,22 +1,3 @@
--- Returns since when an agent has had the highest allowed number of refusals in a minute, as of a moment: first as it is, then
--- if one more was refused at that moment, and so on, for as many requests as a batch has. Null: it has not.
-CREATE OR REPLACE FUNCTION payments_refusing_since(p_agent text, p_at timestamptz, p_most int, p_requests int)
-RETURNS timestamptz[] LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    newest timestamptz[] := ARRAY(
-        SELECT e.created_at FROM ledger_logentry e
-         WHERE e.agent_id = p_agent AND e.result = 'blocked'
-           AND (e.idempotency_key IS NOT NULL OR e.refused_request IS NOT NULL)  -- not the end of a hold, which nobody asked for
-           AND e.created_at > p_at - interval '1 minute' AND e.created_at <= p_at
-         ORDER BY e.created_at DESC, e.id DESC LIMIT p_most);
-    since timestamptz[] := array_fill(NULL::timestamptz, ARRAY[p_requests]);
-BEGIN
-    FOR more IN greatest(p_most - cardinality(newest), 0) .. p_requests - 1 LOOP
-        since[more + 1] := CASE WHEN more < p_most THEN newest[p_most - more] ELSE p_at END;
-    END LOOP;
-    RETURN since;
-END $$;
-
 -- The first half of a batch of payments: lock the agents and all above them, then read all facts that the decisions depend on.
 --
 -- A volatile function, so that each statement in it takes a fresh snapshot after waiting for the locks. A single plain
@@ -61,6 +42,8 @@ DECLARE
     v_wanted text[];         -- agents, with all above them
     v_locked text[];
     v_has_trees boolean;
+    v_has_more boolean;      -- an agent is in a tree, or has what waits for a person's approval
+    v_come_to timestamptz[]; -- of each of v_locked; null: none is in a tree
     v_shared text[];         -- services
     v_is_signer_shared boolean := true;
     v_clock_at timestamptz;
@@ -98,44 +81,20 @@ BEGIN
     -- decides how far the clock may be behind the last entry.
     v_clock_at := date_trunc('milliseconds', COALESCE(p_now, clock_timestamp()));
 
-    -- Each row is looked up by itself, by its key: LIMIT keeps the planner from joining tables as a whole, which would be
-    -- cheaper for the nearly empty tables that a plan may have been made for.
+    -- What few agents have costs the others one look-up.
+    v_has_more := EXISTS (
+        SELECT FROM policy_agent a
+         WHERE a.id = ANY (v_locked)
+           AND (a.ancestors IS NOT NULL OR EXISTS (SELECT FROM ledger_hold h WHERE h.agent_id = a.id AND h.ended_at IS NULL)));
+    IF v_has_more THEN v_come_to := payments_come_to(v_locked, v_clock_at); END IF;
+
     RETURN QUERY
-    WITH found AS MATERIALIZED (
-        SELECT l.id, (SELECT a FROM policy_agent a WHERE a.id = l.id) AS agent FROM unnest(v_locked) AS l(id)
-    ), come AS (
-        -- How far the log of each has come, with what it counts of others.
-        SELECT f.*, greatest((f.agent).last_entry_at, CASE WHEN (f.agent).ancestors IS NOT NULL THEN (
-                   SELECT p.at FROM ledger_levelpayment p WHERE p.level_id = f.id ORDER BY p.at DESC, p.number DESC LIMIT 1) END) AS come_to
-          FROM found f
-    ), dated AS (
-        -- One moment for all of a tree, so that what is paid in it is counted in the order of time. Who is so far ahead that nothing is
-        -- decided (LARGEST_SKEW in foundation/kernel/times.py) does not take along others, but those below.
-        SELECT c.id, c.agent, greatest(v_clock_at, c.come_to,
-                   max(c.come_to) FILTER (WHERE c.come_to <= v_clock_at + interval '5 seconds')
-                   OVER (PARTITION BY COALESCE((c.agent).ancestors[1], c.id)),
-                   CASE WHEN (c.agent).ancestors <> '{}' THEN (
-                       SELECT max(o.come_to) FROM come o WHERE o.id = ANY ((c.agent).ancestors)) END) AS decided_at
-          FROM come c
-    ), agents AS MATERIALIZED (
-        SELECT d.id, agent, d.decided_at, policy,
-               COALESCE((agent).ancestors::text[] <@ v_locked, true) AS is_whole,
-               CASE WHEN (policy).more_json <> '{}' THEN ledger_counted(agent, d.decided_at, policy) END AS counted, (
-                SELECT NULLIF(count(*), 0)::int FROM ledger_clockrepair r WHERE r.agent_id = d.id
-               ) AS clock_repairs,
-               ledger_spent_since(d.id, (agent).spent_total, d.decided_at - interval '24 hours')
-               + CASE WHEN (agent).ancestors IS NULL THEN 0
-                      ELSE (ledger_below_since(d.id, d.decided_at - interval '24 hours'))[1] END AS spent_today,
-               ledger_spent_since(d.id, (agent).spent_total, d.decided_at - interval '7 days')
-               + CASE WHEN (agent).ancestors IS NULL THEN 0
-                      ELSE (ledger_below_since(d.id, d.decided_at - interval '7 days'))[1] END AS spent_this_week,
-               CASE WHEN d.id = ANY (p_agents)
-                    THEN payments_refusing_since(d.id, d.decided_at, p_most_refusals, cardinality(p_agents)) END AS refusing_since
-          FROM dated d,
-               LATERAL (SELECT p AS policy FROM policy_policyrevision p
-                         WHERE p.agent_id = d.id AND p.number = (d.agent).policy_revision LIMIT 1) ruled
+    WITH agents AS MATERIALIZED (
+        SELECT f.*, COALESCE((f.agent).ancestors::text[] <@ v_locked, true) AS is_whole,
+               payments_refusing_since(f.id, f.decided_at, p_most_refusals, cardinality(p_agents)) AS refusing_since
+          FROM payments_facts_of(v_locked, v_come_to, v_clock_at) f WHERE f.id = ANY (p_agents)
     ), asked AS MATERIALIZED (
-        SELECT q.*, g.agent, g.decided_at, g.policy, g.is_whole, g.counted, g.clock_repairs, g.spent_today, g.spent_this_week,
+        SELECT q.*, g.agent, g.decided_at, g.policy, g.is_whole, g.clock_repairs, g.spent,
                g.refusing_since, (SELECT s FROM services_service s WHERE s.id = q.service) AS payee,
                (SELECT e.id FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key AND q.held_id IS NULL
                ) AS earlier_entry_id
@@ -152,6 +111,13 @@ BEGIN
                CASE WHEN earlier_entry_id IS NULL AND (agent).status = 'active' AND (payee).status = 'approved'
                     THEN (payee).chain END AS pays_on
           FROM asked a
+    ), tallied AS MATERIALIZED (
+        SELECT t.* FROM (SELECT array_agg(agent_id ORDER BY place) AS agents, array_agg((agent).spent_total ORDER BY place) AS totals,
+                                array_agg((agent).ancestors IS NOT NULL ORDER BY place) AS in_trees,
+                                array_agg(service ORDER BY place) AS payees, array_agg(decided_at ORDER BY place) AS at,
+                                array_agg(CASE WHEN (policy).counts_payments THEN (policy).more_json END ORDER BY place) AS more
+                           FROM judged HAVING bool_or((policy).counts_payments)) a,
+               LATERAL ledger_tallied(a.agents, a.totals, a.in_trees, a.payees, a.at, a.more) t
     ), relayers AS MATERIALIZED (
         SELECT c.pays_on, taken.*
           FROM (SELECT pays_on, count(*)::int AS payments FROM judged
@@ -169,9 +135,9 @@ BEGIN
                AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())),
            CASE WHEN a.is_busy OR r.is_held
                 THEN (SELECT COALESCE(o.ancestors[1], o.id)::text FROM policy_agent o WHERE o.id = a.agent_id) END, a.earlier_entry_id::text,
-           a.decided_at, v_clock_at, a.clock_repairs, a.spent_today, a.spent_this_week, a.counted,
-           CASE WHEN (a.policy).counts_payments THEN ledger_payee_counted(a.agent, a.service, a.decided_at, a.policy) END,
-           ledger_held(a.agent, a.service, a.held_id),
+           a.decided_at, v_clock_at, a.clock_repairs, a.spent[1], a.spent[2],
+           ledger_counted(a.policy, a.spent, t.counted), t.payee_counted,
+           CASE WHEN v_has_more THEN ledger_held(a.agent, a.service, a.held_id) END,
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e
              WHERE e.agent_id = a.agent_id AND e.refused_request = a.digest AND e.created_at <= a.decided_at
@@ -187,21 +153,38 @@ BEGIN
            r.relayer,
            (SELECT c FROM payments_chainstate c WHERE c.chain = a.pays_on)
       FROM judged a
-      LEFT JOIN relayers r ON r.pays_on = a.pays_on,
+      LEFT JOIN relayers r ON r.pays_on = a.pays_on
+      LEFT JOIN tallied t ON t.place = a.place,
            -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
            LATERAL (SELECT CASE WHEN a.pays_on IS NOT NULL THEN (
                         SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8')))
-                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k
-     UNION ALL
-    SELECT a.place::int, cardinality((a.agent).ancestors) - array_position((a.agent).ancestors, l.id) + 1,
-           NULL::policy_apikey, NULL::text, NULL::text, l.decided_at, v_clock_at, l.clock_repairs, l.spent_today, l.spent_this_week, l.counted,
-           CASE WHEN (l.policy).counts_payments THEN ledger_payee_counted(l.agent, a.service, l.decided_at, l.policy) END,
-           ledger_held(l.agent, a.service, a.held_id),
-           NULL, NULL::timestamptz[], NULL::boolean, NULL::bytea, NULL::boolean, NULL, NULL::int, l.agent, l.policy,
-           NULL::services_service, NULL::payments_payeestate, NULL::payments_relayer, NULL::payments_chainstate
-      FROM judged a
-      JOIN agents l ON l.id = ANY ((a.agent).ancestors)
-     WHERE v_has_trees AND NOT a.is_busy AND a.earlier_entry_id IS NULL;
+                          FROM payments_installation i WHERE i.id = 1) END AS key_hash) k;
+
+    IF v_has_trees THEN
+        RETURN QUERY
+        WITH above AS MATERIALIZED (
+            SELECT f.* FROM payments_facts_of(v_locked, v_come_to, v_clock_at) f
+             WHERE f.id IN (SELECT unnest(a.ancestors) FROM policy_agent a WHERE a.id = ANY (p_agents))
+        ), asked AS MATERIALIZED (
+            SELECT row_number() OVER () AS number, q.place, q.service, q.held_id, l.*,
+                   cardinality(o.ancestors) - array_position(o.ancestors, l.id::varchar) + 1 AS level
+              FROM unnest(p_agents, p_services, p_held) WITH ORDINALITY AS q(agent_id, service, held_id, place)
+             CROSS JOIN LATERAL (SELECT a.ancestors FROM policy_agent a WHERE a.id = q.agent_id LIMIT 1) o
+              JOIN above l ON l.id = ANY (o.ancestors)
+        ), tallied AS MATERIALIZED (
+            SELECT t.* FROM (SELECT array_agg(id ORDER BY number) AS agents, array_agg((agent).spent_total ORDER BY number) AS totals,
+                                    array_agg(true) AS in_trees, array_agg(service ORDER BY number) AS payees,
+                                    array_agg(decided_at ORDER BY number) AS at,
+                                    array_agg(CASE WHEN (policy).counts_payments THEN (policy).more_json END ORDER BY number) AS more
+                               FROM asked HAVING bool_or((policy).counts_payments)) a,
+                   LATERAL ledger_tallied(a.agents, a.totals, a.in_trees, a.payees, a.at, a.more) t
+        )
+        SELECT l.place::int, l.level, NULL::policy_apikey, NULL, NULL, l.decided_at, v_clock_at, l.clock_repairs, l.spent[1], l.spent[2],
+               ledger_counted(l.policy, l.spent, t.counted), t.payee_counted, ledger_held(l.agent, l.service, l.held_id),
+               NULL, NULL::timestamptz[], NULL::boolean, NULL::bytea, NULL::boolean, NULL, NULL::int, l.agent, l.policy,
+               NULL::services_service, NULL::payments_payeestate, NULL::payments_relayer, NULL::payments_chainstate
+          FROM asked l LEFT JOIN tallied t ON t.place = l.number;
+    END IF;
     IF p_wait_ms IS NOT NULL AND EXISTS (
         SELECT FROM policy_agent a WHERE a.id = ANY (p_agents) AND NOT a.ancestors::text[] <@ v_locked
     ) THEN

@@ -132,9 +132,13 @@ class Trees(RuleBasedStateMachine):
             waiting = [one for one, outcome in zip(waiting, outcomes, strict=True) if isinstance(outcome, Undecided)]
 
     def _decided_at(self, node: Node, batch: list[Node]) -> datetime:
-        """Tell the moment of a batch's decisions in the tree of an agent: no earlier than any in it before."""
-        tree = [one for other in batch for one in other.path if other.path[-1] is node.path[-1]]
-        return max(self.now, *(one.last_at for one in tree))
+        """Tell the moment of a batch's decisions in the tree of an agent: no earlier than any in it before.
+
+        One that is far ahead takes along those below it alone.
+        """
+        tree = [one.last_at for other in batch for one in other.path if other.path[-1] is node.path[-1]]
+        near = [at for at in tree if at - self.now <= LARGEST_SKEW]
+        return max(self.now, *(one.last_at for one in node.path), *near)
 
     def _see(self, node: Node, request: PaymentRequest, outcome: Any, at: datetime) -> None:
         if at - self.now > LARGEST_SKEW:

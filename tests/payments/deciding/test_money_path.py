@@ -107,7 +107,7 @@ def test_columns_come_into_the_fields_they_are_named_after():
 def test_the_functions_in_the_database_are_what_their_files_say(settings):
     for name, file in (
         ("payments_lock_and_read_11", "payments/deciding/sql/lock_and_read.sql"),
-        ("payments_refusing_since", "payments/deciding/sql/lock_and_read.sql"),
+        ("payments_refusing_since", "payments/deciding/sql/facts.sql"),
         ("payments_is_ready", "payments/deciding/sql/relayers.sql"),
         ("payments_relayer_in_need", "payments/deciding/sql/relayers.sql"),
         ("payments_take_relayer", "payments/deciding/sql/relayers.sql"),
@@ -116,6 +116,9 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
         ("payments_gas_left", "payments/deciding/sql/gas.sql"),
         ("payments_gas_room", "payments/deciding/sql/gas.sql"),
         ("payments_gas_since", "payments/deciding/sql/gas.sql"),
+        ("payments_facts_of", "payments/deciding/sql/facts.sql"),
+        ("payments_come_to", "payments/deciding/sql/facts.sql"),
+        ("ledger_spent_window", "ledger/sql/windows.sql"),
         ("ledger_spent_since", "ledger/sql/windows.sql"),
         ("ledger_fits_at_3", "ledger/sql/windows.sql"),
         ("ledger_below_since", "ledger/sql/levels.sql"),
@@ -124,7 +127,10 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
         ("ledger_held", "ledger/sql/levels.sql"),
         ("ledger_tally_up", "ledger/sql/tallies.sql"),
         ("ledger_counted", "ledger/sql/tallies.sql"),
-        ("ledger_payee_counted", "ledger/sql/tallies.sql"),
+        ("ledger_spent", "ledger/sql/levels.sql"),
+        ("ledger_tallied", "ledger/sql/tallies.sql"),
+        ("ledger_payments_window", "ledger/sql/tallies.sql"),
+        ("ledger_payee_window", "ledger/sql/tallies.sql"),
     ):
         with connection.cursor() as cursor:
             cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", [name])
@@ -133,9 +139,9 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
 
 
 def test_who_is_far_ahead_is_the_same_in_sql(settings):
-    sql = (settings.BASE_DIR / "payments/deciding/sql/lock_and_read.sql").read_text()
+    sql = (settings.BASE_DIR / "payments/deciding/sql/facts.sql").read_text()
 
-    assert f"v_clock_at + interval '{LARGEST_SKEW.total_seconds():g} seconds'" in sql
+    assert f"p_clock_at + interval '{LARGEST_SKEW.total_seconds():g} seconds'" in sql
 
 
 @pytest.mark.django_db
