@@ -34,9 +34,7 @@ def _made(since: str) -> str:
 
 _REPAIRED = """(SELECT ledger_counted(p, s.spent, t.counted)
               FROM ledger_spent(a, since.now, p) s
-              LEFT JOIN LATERAL ledger_tallied(
-                   ARRAY[a.id], ARRAY[a.spent_total], ARRAY[a.ancestors IS NOT NULL], ARRAY[NULL], ARRAY[since.now],
-                   ARRAY[p.more_json]) t ON p.counts_payments)"""
+              LEFT JOIN LATERAL ledger_tallied(ARRAY[a.id], ARRAY[NULL], ARRAY[since.now]) t ON p.counts_payments)"""
 # The same of an agent whose clock was never repaired.
 _COUNTED = f"""ARRAY[
     CASE WHEN most.hour > 0 THEN {_spent("since.hour_ago")} END,

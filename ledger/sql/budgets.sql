@@ -22,9 +22,7 @@ BEGIN
      CROSS JOIN LATERAL (SELECT greatest(statement_timestamp(), a.last_entry_at) AS now) clock
      CROSS JOIN LATERAL ledger_spent_window(a.id, a.spent_total, clock.now - interval '7 days') own
      CROSS JOIN LATERAL ledger_spent(a, clock.now, p) with_below
-      LEFT JOIN LATERAL ledger_tallied(
-           ARRAY[a.id], ARRAY[a.spent_total], ARRAY[a.ancestors IS NOT NULL], ARRAY[NULL], ARRAY[clock.now], ARRAY[p.more_json]
-           ) tallied ON p.counts_payments
+      LEFT JOIN LATERAL ledger_tallied(ARRAY[a.id], ARRAY[NULL], ARRAY[clock.now]) tallied ON p.counts_payments
      CROSS JOIN LATERAL (SELECT ledger_held(a, NULL, NULL) AS held) waiting
      CROSS JOIN LATERAL (SELECT COALESCE(held[1], 0) AS amount, COALESCE(held[2], 0) AS payments, COALESCE(held[5], 0) AS own) hold
      WHERE a.id = ANY(p_agents);

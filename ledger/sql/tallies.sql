@@ -148,15 +148,14 @@ CREATE OR REPLACE FUNCTION ledger_payee_window(
 $$;
 
 -- What the optional limits of policies that count payments compare beside `ledger_spent`, with what all below the agent have paid. These
--- arrays have a place for each request; those without `p_more`, which is the policy's `more_json`, are left out.
+-- arrays have a place for each request; those by a policy that counts no payments are left out.
 --
 -- `counted` is of all payees: all that was ever spent, the payments of an hour and of a day; and the number of the agent's own until
 -- now, what was given back among them. Null where nothing needs it, and where the tally has not come as far as the log.
 -- `payee_counted` is of the payee: what was paid to it in a day and in a week, all payments to it that were not given back, and all that
 -- the agent itself has paid to it until now.
-CREATE OR REPLACE FUNCTION ledger_tallied(
-    p_agents text[], p_totals numeric[], p_in_trees boolean[], p_payees text[], p_at timestamptz[], p_more text[]
-) RETURNS TABLE (place int, counted numeric[], payee_counted numeric[]) LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION ledger_tallied(p_agents text[], p_payees text[], p_at timestamptz[])
+RETURNS TABLE (place int, counted numeric[], payee_counted numeric[]) LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
@@ -177,19 +176,23 @@ BEGIN
            ARRAY(
                SELECT CASE WHEN since IS NOT NULL THEN
                           w.spent + CASE WHEN q.is_in_tree THEN (ledger_payee_below_since(q.agent_id, q.payee, since))[1] ELSE 0 END END
-                 FROM unnest(ARRAY[CASE WHEN q.more ?| ARRAY['payeeDailyLimit', 'payeeLimits'] THEN q.at - interval '24 hours' END,
-                                   CASE WHEN q.more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits'] THEN q.at - interval '7 days' END]) AS since,
+                 FROM unnest(ARRAY[
+                          CASE WHEN q.more ?| ARRAY['payeeDailyLimit', 'payeeLimits'] THEN q.at - interval '24 hours' END,
+                          CASE WHEN q.more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits'] THEN q.at - interval '7 days' END]) AS since,
                       LATERAL ledger_payee_window(q.agent_id, q.payee, COALESCE(to_payee.spent, 0), since,
                               NOT q.is_repaired AND COALESCE(to_payee.returned_payments, 0) = 0) w)
            || ARRAY[COALESCE(to_payee.payments - to_payee.returned_payments, 0)
                     + CASE WHEN q.is_in_tree AND q.more ?| ARRAY['newPayeePayments', 'approvalForFirst']
                            THEN (ledger_payee_below_since(q.agent_id, q.payee, '-infinity'))[2] ELSE 0 END,
                     COALESCE(to_payee.spent, 0)]
-      FROM (SELECT a.place, a.agent_id, a.spent_total, a.is_in_tree, a.payee, a.at, a.more::jsonb AS more,
-                   EXISTS (SELECT FROM ledger_clockrepair r WHERE r.agent_id = a.agent_id) AS is_repaired
-              FROM unnest(p_agents, p_totals, p_in_trees, p_payees, p_at, p_more)
-                   WITH ORDINALITY AS a(agent_id, spent_total, is_in_tree, payee, at, more, place)
-             WHERE a.more IS NOT NULL OFFSET 0) q
+      FROM (SELECT asked.*, a.spent_total, a.ancestors IS NOT NULL AS is_in_tree, p.more_json::jsonb AS more,
+                   EXISTS (SELECT FROM ledger_clockrepair r WHERE r.agent_id = asked.agent_id) AS is_repaired
+              FROM unnest(p_agents, p_payees, p_at) WITH ORDINALITY AS asked(agent_id, payee, at, place)
+             CROSS JOIN LATERAL (SELECT o.spent_total, o.ancestors, o.policy_revision FROM policy_agent o
+                                  WHERE o.id = asked.agent_id LIMIT 1) a
+             CROSS JOIN LATERAL (SELECT o.more_json, o.counts_payments FROM policy_policyrevision o
+                                  WHERE o.agent_id = asked.agent_id AND o.number = a.policy_revision LIMIT 1) p
+             WHERE p.counts_payments OFFSET 0) q
       LEFT JOIN LATERAL (SELECT t.* FROM ledger_tally t
                           WHERE t.agent_id = q.agent_id AND t.payee = '' AND t.spent = q.spent_total LIMIT 1) tally ON true
       LEFT JOIN LATERAL (SELECT t.* FROM ledger_tally t WHERE t.agent_id = q.agent_id AND t.payee = q.payee LIMIT 1) to_payee ON true;

@@ -112,22 +112,16 @@ BEGIN
                     THEN (payee).chain END AS pays_on
           FROM asked a
     ), tallied AS MATERIALIZED (
-        SELECT t.* FROM (SELECT array_agg(agent_id ORDER BY place) AS agents, array_agg((agent).spent_total ORDER BY place) AS totals,
-                                array_agg((agent).ancestors IS NOT NULL ORDER BY place) AS in_trees,
-                                array_agg(service ORDER BY place) AS payees, array_agg(decided_at ORDER BY place) AS at,
-                                array_agg(CASE WHEN (policy).counts_payments THEN (policy).more_json END ORDER BY place) AS more
-                           FROM judged HAVING bool_or((policy).counts_payments)) a,
-               LATERAL ledger_tallied(a.agents, a.totals, a.in_trees, a.payees, a.at, a.more) t
+        -- Read only if a policy counts payments: then once for all of the batch.
+        SELECT a.places[t.place] AS place, t.counted, t.payee_counted
+          FROM (SELECT array_agg(place) AS places, array_agg(agent_id) AS agents, array_agg(service) AS payees,
+                       array_agg(decided_at) AS at FROM judged WHERE (policy).counts_payments) a,
+               LATERAL ledger_tallied(a.agents, a.payees, a.at) t
     ), relayers AS MATERIALIZED (
         SELECT c.pays_on, taken.*
           FROM (SELECT pays_on, count(*)::int AS payments FROM judged
                  WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
-               LATERAL payments_take_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL) taken
-         WHERE p_locks
-         UNION ALL
-        SELECT c.pays_on, seen.*
-          FROM (SELECT DISTINCT pays_on FROM judged WHERE pays_on IS NOT NULL) c, LATERAL payments_see_relayer(c.pays_on) seen
-         WHERE NOT p_locks
+               LATERAL payments_take_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL, p_locks) taken
     )
     SELECT a.place::int, 0,
            (SELECT k FROM policy_apikey k
@@ -136,7 +130,9 @@ BEGIN
            CASE WHEN a.is_busy OR r.is_held
                 THEN (SELECT COALESCE(o.ancestors[1], o.id)::text FROM policy_agent o WHERE o.id = a.agent_id) END, a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent[1], a.spent[2],
-           ledger_counted(a.policy, a.spent, t.counted), t.payee_counted,
+           ledger_counted(a.policy, a.spent,
+                          CASE WHEN (a.policy).counts_payments THEN (SELECT t.counted FROM tallied t WHERE t.place = a.place) END),
+           CASE WHEN (a.policy).counts_payments THEN (SELECT t.payee_counted FROM tallied t WHERE t.place = a.place) END,
            CASE WHEN v_has_more THEN ledger_held(a.agent, a.service, a.held_id) END,
            -- The newest 503 for the same request.
            (SELECT e.id::text FROM ledger_logentry e
@@ -153,8 +149,7 @@ BEGIN
            r.relayer,
            (SELECT c FROM payments_chainstate c WHERE c.chain = a.pays_on)
       FROM judged a
-      LEFT JOIN relayers r ON r.pays_on = a.pays_on
-      LEFT JOIN tallied t ON t.place = a.place,
+      LEFT JOIN relayers r ON r.pays_on = a.pays_on,
            -- As payments/deciding/escrow_ids.py: the id of this key in the escrow, and whether the escrow used it without us.
            LATERAL (SELECT CASE WHEN a.pays_on IS NOT NULL THEN (
                         SELECT sha256(i.salt || sha256(convert_to(a.agent_id, 'UTF8')) || sha256(convert_to(a.key, 'UTF8')))
@@ -172,12 +167,10 @@ BEGIN
              CROSS JOIN LATERAL (SELECT a.ancestors FROM policy_agent a WHERE a.id = q.agent_id LIMIT 1) o
               JOIN above l ON l.id = ANY (o.ancestors)
         ), tallied AS MATERIALIZED (
-            SELECT t.* FROM (SELECT array_agg(id ORDER BY number) AS agents, array_agg((agent).spent_total ORDER BY number) AS totals,
-                                    array_agg(true) AS in_trees, array_agg(service ORDER BY number) AS payees,
-                                    array_agg(decided_at ORDER BY number) AS at,
-                                    array_agg(CASE WHEN (policy).counts_payments THEN (policy).more_json END ORDER BY number) AS more
+            SELECT t.* FROM (SELECT array_agg(id ORDER BY number) AS agents, array_agg(service ORDER BY number) AS payees,
+                                    array_agg(decided_at ORDER BY number) AS at
                                FROM asked HAVING bool_or((policy).counts_payments)) a,
-                   LATERAL ledger_tallied(a.agents, a.totals, a.in_trees, a.payees, a.at, a.more) t
+                   LATERAL ledger_tallied(a.agents, a.payees, a.at) t
         )
         SELECT l.place::int, l.level, NULL::policy_apikey, NULL, NULL, l.decided_at, v_clock_at, l.clock_repairs, l.spent[1], l.spent[2],
                ledger_counted(l.policy, l.spent, t.counted), t.payee_counted, ledger_held(l.agent, l.service, l.held_id),

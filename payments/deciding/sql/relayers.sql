@@ -26,17 +26,26 @@ END $$;
 -- waited for if `p_waits`; otherwise, `is_held`. Short queues come first, where queues of up to 16 count as equal. A relayer
 -- that is stuck far behind the others gets no payment, nor does one whose next nonce the chain has used: its payments could
 -- not be included before the watcher has caught up. And no relayer gets more than its gas money pays for, with all that it
--- has in flight.
+-- has in flight. Without `p_locks` it is the one of `payments_see_relayer`.
 CREATE OR REPLACE FUNCTION payments_take_relayer(
-    p_chain text, p_payments int, p_waits boolean,
+    p_chain text, p_payments int, p_waits boolean, p_locks boolean,
     OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    seen record;
     candidate record;
     locked bigint[];      -- those that somebody else has locked
     chosen_id bigint;
     longest_queue bigint;  -- null: no relayer is ready, or the chain has no nonces
 BEGIN
+    IF NOT p_locks THEN
+        seen := payments_see_relayer(p_chain);
+        relayer := seen.relayer;
+        room := seen.room;
+        in_need := seen.in_need;
+        is_held := seen.is_held;
+        RETURN;
+    END IF;
     FOR candidate IN
         SELECT r.id, r.next_nonce - r.mined_nonce AS queue, 64 + min(r.next_nonce - r.mined_nonce) OVER () AS longest_queue
           FROM payments_relayer r WHERE r.chain = p_chain AND payments_is_ready(r)
