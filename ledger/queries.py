@@ -20,7 +20,7 @@ _BUDGETS = "SELECT * FROM ledger_budgets_4(%s::text[])"
 _WITH_LEVELS = """
     SELECT budget.* FROM policy_agent a, ledger_budgets_4(a.ancestors::text[] || a.id::text) budget WHERE a.id = %s
 """
-# The optional limits of which the database counts what is used, in the order of the function `ledger_counted`.
+# The optional limits of which the database counts what is used, in the order of the function `ledger_counted_by`.
 COUNTED = ("hourly_limit", "monthly_limit", "total_limit", "payments_per_hour", "payments_per_day")
 
 

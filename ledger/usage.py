@@ -32,7 +32,7 @@ def _made(since: str) -> str:
                + CASE WHEN below.is_any THEN (ledger_below_since(a.id, {since}))[2] ELSE 0 END"""  # noqa: S608
 
 
-_REPAIRED = """(SELECT ledger_counted(p, s.spent, t.counted)
+_REPAIRED = """(SELECT ledger_counted_by(p, s.spent, t.counted)
               FROM ledger_spent(a, since.now, p) s
               LEFT JOIN LATERAL ledger_tallied(ARRAY[a.id], ARRAY[NULL], ARRAY[since.now]) t ON p.counts_payments)"""
 # The same of an agent whose clock was never repaired.

@@ -7,14 +7,16 @@ CREATE OR REPLACE FUNCTION ledger_budgets_4(p_agents text[]) RETURNS TABLE (
     agent_id text, status text, asset text, balance numeric, spent_today numeric, spent_this_week numeric,
     daily_limit numeric, weekly_limit numeric, max_per_payment numeric, policy_revision int, more_json text, counted numeric[], held numeric[],
     ancestors text[], paid_this_week numeric
-) LANGUAGE plpgsql STABLE AS $$
+) LANGUAGE plpgsql STABLE
+SET enable_seqscan = off  -- as in payments/deciding/sql/lock_and_read.sql
+AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     SELECT a.id::text, a.status::text, a.asset::text, greatest(a.balance - hold.own, 0),
            with_below.spent[1] + hold.amount, with_below.spent[2] + hold.amount,
            p.daily_limit, p.weekly_limit, p.max_per_payment, p.number,
-           p.more_json, ledger_counted(p, with_below.spent, tallied.counted),
+           p.more_json, ledger_counted_by(p, with_below.spent, tallied.counted),
            ARRAY[hold.amount, hold.payments, hold.own], a.ancestors::text[], own.spent
       FROM policy_agent a
       JOIN policy_policyrevision p ON p.agent_id = a.id AND p.number = a.policy_revision

@@ -28,7 +28,7 @@ END $$;
 -- What an agent and all below it have spent in a day and in a week; and where the policy has optional limits, in an hour and in 30 days:
 -- null where none of them needs it. A table, as in windows.sql.
 CREATE OR REPLACE FUNCTION ledger_spent(p_agent policy_agent, p_at timestamptz, p_policy policy_policyrevision)
-RETURNS TABLE (spent numeric[]) LANGUAGE sql STABLE PARALLEL SAFE ROWS 1 AS $$
+RETURNS TABLE (spent numeric[]) LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT ARRAY(
         SELECT CASE WHEN since IS NOT NULL THEN
                    w.spent + CASE WHEN (p_agent).ancestors IS NULL THEN 0 ELSE (ledger_below_since((p_agent).id, since))[1] END END

@@ -98,10 +98,16 @@ CREATE OR REPLACE TRIGGER begin_tally AFTER INSERT ON policy_policyrevision
 CREATE OR REPLACE FUNCTION ledger_tally_return() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE ledger_tally SET returned_payments = returned_payments + 1, returned = returned + NEW.amount
-     WHERE agent_id = NEW.agent_id AND payee IN ('', (
-           SELECT e.service FROM ledger_logentry e
-            WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id
-              AND e.result = 'approved'));
+     WHERE agent_id = NEW.agent_id AND payee = '';
+    -- Its payee has no tally yet if nothing has been counted since before it was paid first.
+    IF FOUND THEN
+        INSERT INTO ledger_tally AS t (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
+             SELECT e.agent_id, e.service, 0, 0, 1, NEW.amount, NULL FROM ledger_logentry e
+              WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id
+                AND e.result = 'approved'
+                ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
+               SET returned_payments = t.returned_payments + 1, returned = t.returned + NEW.amount;
+    END IF;
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER tally_return AFTER INSERT ON ledger_balancemovement
@@ -130,8 +136,7 @@ RETURNS TABLE (payments numeric) LANGUAGE sql STABLE PARALLEL SAFE ROWS 1 AS $$
          - (SELECT count(*) FROM ledger_balancemovement WHERE agent_id = p_agent AND kind = 'return' AND spent_at > p_since) END
 $$;
 
--- What an agent has paid to a payee in (p_since, now]; p_spent: until now. p_is_plain: its clock was never repaired, and nothing was given
--- back of what it has paid to that payee.
+-- What an agent has paid to a payee in (p_since, now]; p_spent: until now. p_is_plain as above: whoever was paid.
 CREATE OR REPLACE FUNCTION ledger_payee_window(
     p_agent text, p_payee text, p_spent numeric, p_since timestamptz, p_is_plain boolean DEFAULT false
 ) RETURNS TABLE (spent numeric) LANGUAGE sql STABLE PARALLEL SAFE ROWS 1 AS $$
@@ -180,7 +185,7 @@ BEGIN
                           CASE WHEN q.more ?| ARRAY['payeeDailyLimit', 'payeeLimits'] THEN q.at - interval '24 hours' END,
                           CASE WHEN q.more ?| ARRAY['payeeWeeklyLimit', 'payeeLimits'] THEN q.at - interval '7 days' END]) AS since,
                       LATERAL ledger_payee_window(q.agent_id, q.payee, COALESCE(to_payee.spent, 0), since,
-                              NOT q.is_repaired AND COALESCE(to_payee.returned_payments, 0) = 0) w)
+                              NOT q.is_repaired AND tally.returned_payments = 0) w)
            || ARRAY[COALESCE(to_payee.payments - to_payee.returned_payments, 0)
                     + CASE WHEN q.is_in_tree AND q.more ?| ARRAY['newPayeePayments', 'approvalForFirst']
                            THEN (ledger_payee_below_since(q.agent_id, q.payee, '-infinity'))[2] ELSE 0 END,
@@ -199,7 +204,7 @@ BEGIN
 END $$;
 
 -- What the optional limits of a policy compare, whoever is paid, of what `ledger_spent` and `ledger_tallied` return. Null: it has none.
-CREATE OR REPLACE FUNCTION ledger_counted(p_policy policy_policyrevision, p_spent numeric[], p_tallied numeric[]) RETURNS numeric[]
+CREATE OR REPLACE FUNCTION ledger_counted_by(p_policy policy_policyrevision, p_spent numeric[], p_tallied numeric[]) RETURNS numeric[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN (p_policy).more_json <> '{}' THEN p_spent[3:4] || COALESCE(p_tallied, '{NULL,NULL,NULL,NULL}') END
 $$;

@@ -61,7 +61,9 @@ $$;
 -- has until now. By bisection: what a window holds only falls as it advances.
 CREATE OR REPLACE FUNCTION ledger_fits_at_3(
     p_agent text, p_measure text, p_payee text, p_total numeric, p_now timestamptz, p_window interval, p_headroom numeric
-) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+) RETURNS timestamptz LANGUAGE plpgsql STABLE
+SET enable_seqscan = off
+AS $$
 DECLARE
     too_early timestamptz := p_now - p_window;  -- as a window's start: it holds too much
     fits timestamptz;                           -- it holds nothing
@@ -76,9 +78,13 @@ BEGIN
     END IF;
     WHILE fits - too_early > interval '1 millisecond' LOOP
         middle := date_trunc('milliseconds', too_early + (fits - too_early) / 2);
-        held := CASE p_measure WHEN 'spent' THEN ledger_spent_since(p_agent, p_total, middle)
-                               WHEN 'payments' THEN (SELECT payments FROM ledger_payments_window(p_agent, p_total, middle))
-                               WHEN 'payee_spent' THEN (SELECT spent FROM ledger_payee_window(p_agent, p_payee, p_total, middle)) END;
+        IF p_measure = 'spent' THEN
+            held := ledger_spent_since(p_agent, p_total, middle);
+        ELSIF p_measure = 'payments' THEN
+            held := (SELECT payments FROM ledger_payments_window(p_agent, p_total, middle));
+        ELSE
+            held := (SELECT spent FROM ledger_payee_window(p_agent, p_payee, p_total, middle));
+        END IF;
         IF is_in_tree THEN
             held := held + CASE p_measure WHEN 'spent' THEN (ledger_below_since(p_agent, middle))[1]
                                           WHEN 'payments' THEN (ledger_below_since(p_agent, middle))[2]

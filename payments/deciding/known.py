@@ -120,7 +120,7 @@ class Known:
     request. `refusing_since`: since when the agent has had the highest allowed number of refusals in a minute; first
     as it is, then if one more of its requests in the batch was refused, two, and so on. `relayer_in_need`: if no
     relayer has the gas money for another payment, the address of one of them. `relayer_room`: how many payments the
-    relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted` and
+    relayer can take. `counted`, `payee_counted`: what optional limits compare, as the functions `ledger_counted_by` and
     `ledger_tallied` return it; None: there are none, or nothing counts payments. `held`: what waits for a
     person's approval apart from this payment; it is in none of the other figures. None: nothing. `key_hash` is the
     idempotency key's id in the escrow; `is_key_used`: the escrow has used this id without us. `levels`: the same of all

@@ -170,6 +170,20 @@ def test_a_policy_that_is_said_to_count_nothing_while_its_limits_do_lets_nothing
         decide(agent, service, "1")
 
 
+def test_what_was_paid_and_given_back_while_nothing_was_counted_leaves_the_window_of_its_payee():
+    agent, service = make_agent(payee_daily_limit=Decimal(9)), make_service()
+    change(agent)
+    give_back(decide(agent, service, "9"))
+    give_back(decide(agent, service, "8"))
+    change(agent, payee_daily_limit=Decimal(9))
+
+    assert totals(agent, service.id) == (2, 17, 2, 17)
+    assert list(find_wrong_tallies(agent)) == []
+    decide(agent, service, "9")
+    with pytest.raises(BudgetExceeded):
+        decide(agent, service, "0.01")
+
+
 def test_a_payment_that_was_held_and_approved_in_one_moment_is_given_back_once():
     agent, service, at = make_agent(approval_for_first=True, payee_daily_limit=Decimal(5)), make_service(), utc_now()
     paid = end(decide(agent, service, "4", at=at), at=at)

@@ -52,7 +52,7 @@ _CALENDAR = """
     CREATE SCHEMA calendar;
     CREATE FUNCTION calendar.ledger_spent_window(agent text, total numeric, since timestamptz)
     RETURNS TABLE (spent numeric) LANGUAGE sql AS $$
-        SELECT public.ledger_spent_since(agent, total, greatest(since, date_trunc(
+        SELECT spent FROM public.ledger_spent_window(agent, total, greatest(since, date_trunc(
             CASE WHEN since > wrong_clock.clock_timestamp() - interval '2 days' THEN 'day' ELSE 'week' END,
             wrong_clock.clock_timestamp()) - interval '1 millisecond'))
     $$;

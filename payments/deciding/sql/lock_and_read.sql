@@ -121,7 +121,7 @@ BEGIN
         SELECT c.pays_on, taken.*
           FROM (SELECT pays_on, count(*)::int AS payments FROM judged
                  WHERE pays_on IS NOT NULL AND NOT is_busy GROUP BY pays_on ORDER BY pays_on) c,
-               LATERAL payments_take_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL, p_locks) taken
+               LATERAL payments_choose_relayer(c.pays_on, c.payments, p_wait_ms IS NOT NULL, p_locks) taken
     )
     SELECT a.place::int, 0,
            (SELECT k FROM policy_apikey k
@@ -130,7 +130,7 @@ BEGIN
            CASE WHEN a.is_busy OR r.is_held
                 THEN (SELECT COALESCE(o.ancestors[1], o.id)::text FROM policy_agent o WHERE o.id = a.agent_id) END, a.earlier_entry_id::text,
            a.decided_at, v_clock_at, a.clock_repairs, a.spent[1], a.spent[2],
-           ledger_counted(a.policy, a.spent,
+           ledger_counted_by(a.policy, a.spent,
                           CASE WHEN (a.policy).counts_payments THEN (SELECT t.counted FROM tallied t WHERE t.place = a.place) END),
            CASE WHEN (a.policy).counts_payments THEN (SELECT t.payee_counted FROM tallied t WHERE t.place = a.place) END,
            CASE WHEN v_has_more THEN ledger_held(a.agent, a.service, a.held_id) END,
@@ -163,9 +163,11 @@ BEGIN
         ), asked AS MATERIALIZED (
             SELECT row_number() OVER () AS number, q.place, q.service, q.held_id, l.*,
                    cardinality(o.ancestors) - array_position(o.ancestors, l.id::varchar) + 1 AS level
-              FROM unnest(p_agents, p_services, p_held) WITH ORDINALITY AS q(agent_id, service, held_id, place)
+              FROM unnest(p_agents, p_keys, p_services, p_held) WITH ORDINALITY AS q(agent_id, key, service, held_id, place)
              CROSS JOIN LATERAL (SELECT a.ancestors FROM policy_agent a WHERE a.id = q.agent_id LIMIT 1) o
               JOIN above l ON l.id = ANY (o.ancestors)
+             WHERE o.ancestors::text[] <@ v_locked AND (q.held_id IS NOT NULL OR NOT EXISTS (
+                   SELECT FROM ledger_logentry e WHERE e.agent_id = q.agent_id AND e.idempotency_key = q.key))
         ), tallied AS MATERIALIZED (
             SELECT t.* FROM (SELECT array_agg(id ORDER BY number) AS agents, array_agg(service ORDER BY number) AS payees,
                                     array_agg(decided_at ORDER BY number) AS at
@@ -173,7 +175,7 @@ BEGIN
                    LATERAL ledger_tallied(a.agents, a.payees, a.at) t
         )
         SELECT l.place::int, l.level, NULL::policy_apikey, NULL, NULL, l.decided_at, v_clock_at, l.clock_repairs, l.spent[1], l.spent[2],
-               ledger_counted(l.policy, l.spent, t.counted), t.payee_counted, ledger_held(l.agent, l.service, l.held_id),
+               ledger_counted_by(l.policy, l.spent, t.counted), t.payee_counted, ledger_held(l.agent, l.service, l.held_id),
                NULL, NULL::timestamptz[], NULL::boolean, NULL::bytea, NULL::boolean, NULL, NULL::int, l.agent, l.policy,
                NULL::services_service, NULL::payments_payeestate, NULL::payments_relayer, NULL::payments_chainstate
           FROM asked l LEFT JOIN tallied t ON t.place = l.number;

@@ -27,7 +27,7 @@ END $$;
 -- that is stuck far behind the others gets no payment, nor does one whose next nonce the chain has used: its payments could
 -- not be included before the watcher has caught up. And no relayer gets more than its gas money pays for, with all that it
 -- has in flight. Without `p_locks` it is the one of `payments_see_relayer`.
-CREATE OR REPLACE FUNCTION payments_take_relayer(
+CREATE OR REPLACE FUNCTION payments_choose_relayer(
     p_chain text, p_payments int, p_waits boolean, p_locks boolean,
     OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
@@ -94,7 +94,7 @@ BEGIN
 END $$;
 
 -- Finds the relayer that a single payment would get now, if nobody else had locked one, and returns what
--- `payments_take_relayer` does. Locks nothing.
+-- `payments_choose_relayer` does. Locks nothing.
 CREATE OR REPLACE FUNCTION payments_see_relayer(
     p_chain text, OUT relayer payments_relayer, OUT room int, OUT in_need text, OUT is_held boolean
 ) LANGUAGE plpgsql STABLE AS $$
