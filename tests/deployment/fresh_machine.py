@@ -49,7 +49,7 @@ def main() -> None:
 def _play(suite: str, machine: Path, commands: list[str]) -> None:
     machine.chmod(0o755)
     _say(f"installing {SUITES[suite]} with {_PACKAGES}")
-    _run("debootstrap", "--variant=minbase", f"--include={_PACKAGES}", suite, str(machine), _mirror())
+    _install(suite, machine)
     for name in _FROM_HERE:
         if (Path("/") / name).exists():
             shutil.copyfile(Path("/") / name, machine / name)
@@ -62,6 +62,13 @@ def _play(suite: str, machine: Path, commands: list[str]) -> None:
         _say(f"{SUITES[suite]}: {_COMMANDS[command]}")
         _inside(machine, _COMMANDS[command])
         _say(f"{SUITES[suite]}: {_COMMANDS[command]} took {time.monotonic() - began:.0f} s")
+
+
+def _install(suite: str, machine: Path) -> None:
+    """Install Debian; a mirror that fails now and then is asked again for what is missing."""
+    command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", suite, str(machine), _mirror()]
+    if all(subprocess.run(command, check=False).returncode for _ in range(2)):
+        _run(*command)
 
 
 def _inside(machine: Path, command: str) -> None:
