@@ -9,14 +9,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
+from django.db import OperationalError, transaction
 from django.db.models import F, Func, Max, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce
+from psycopg.errors import DeadlockDetected
 
 from foundation.database import TREE_LOCK, lock_name, write_rows
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
 
 MOST_LEVELS = 5
+_MOST_DEADLOCKS = 3
 _MOVE_BELOW = """
     UPDATE policy_agent SET ancestors = %(ancestors)s::varchar[] || ancestors[%(own)s:]
      WHERE ancestors @> ARRAY[%(agent)s]::varchar[]
@@ -74,7 +77,22 @@ def find_below(agent_id: str) -> "QuerySet[Agent]":
 
 
 def lock_to_move(agent_id: str, parent: str | None) -> Agent:
-    """Lock an agent, all above and below it, its new parent and all above that. Nobody else moves agents meanwhile."""
+    """Lock an agent, all above and below it, its new parent and all above that. Nobody else moves agents meanwhile.
+
+    A payment that read the tree before an earlier move may lock it in another order. If PostgreSQL ends this wait
+    rather than the payment's, what is locked here is let go, and locked again.
+    """
+    for _ in range(_MOST_DEADLOCKS):
+        try:
+            with transaction.atomic():
+                return _lock_to_move(agent_id, parent)
+        except OperationalError as error:
+            if not isinstance(error.__cause__, DeadlockDetected):
+                raise
+    return _lock_to_move(agent_id, parent)
+
+
+def _lock_to_move(agent_id: str, parent: str | None) -> Agent:
     lock_name(TREE_LOCK)
     ends = Agent.objects.filter(pk__in=[agent_id, *([] if parent is None else [parent])])
     above = {one for path in ends.values_list("ancestors", flat=True) for one in path or ()}

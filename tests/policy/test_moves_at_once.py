@@ -1,6 +1,7 @@
 """Agents that are moved while others move, pay, end holds, archive and change templates: real threads and commits."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -8,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import BudgetExceeded, OperationRefused
@@ -242,3 +243,29 @@ def test_an_agent_that_moves_away_takes_what_waits_along_and_leaves_what_was_pai
     assert holds.count() == 2
     assert sorted([*counted_at(old), *counted_at(new)]) == [4, 4]
     check_levels([old.pk, new.pk])
+
+
+# --- Deadlocks --------------------------------------------------------------------------------------------------------
+def is_blocked_here() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def test_a_move_is_made_when_postgresql_ends_its_wait_for_who_locks_the_tree_in_another_order():
+    old, new = sorted((make_agent(), make_agent()), key=lambda agent: agent.pk)
+    child = make_child(old)
+    with transaction.atomic():
+        lock_agent(new.pk)
+        moving = elsewhere(partial(move_agent, child, new))
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not is_blocked_here():
+            assert time.monotonic() < give_up_at
+        lock_agent(old.pk)  # the move has this one, and has waited for longer: so its wait is ended
+        assert not moving.done()
+
+    moving.result(PATIENCE_S)
+    assert parent_of(child.pk) == new.pk
+    assert ancestors_of(child) == [new.pk]

@@ -35,6 +35,7 @@ from policy.models import Agent
 from policy.more_limits import MoreLimits
 from policy.operations import pause_agent, resume_agent, set_policy
 from policy.parents import MOST_LEVELS
+from policy.rules import rules_in_force
 from tests.support.agent_model import AMOUNTS, LIMITS, OPTIONAL, START
 from tests.support.factories import make_agent, seen_by
 from tests.support.fake_chain import make_fake_chain
@@ -147,7 +148,10 @@ class Trees(RuleBasedStateMachine):
         expected = self.history.judge(node, request, at)
         self._see_decision(outcome, node, request, expected, at)
         if expected.result == "held":
-            expires_at = at + node.limits.more.time_to_approve
+            asking = [
+                judge.limits.more for judge in node.path if any(one.holds for one in rules_in_force(judge.limits.more))
+            ]
+            expires_at = at + min(more.time_to_approve for more in asking)
             self.history.waiting.append(WaitingInTree(node, request, str(outcome.payment_id), at, expires_at))
 
     def _see_decision(
