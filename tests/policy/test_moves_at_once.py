@@ -254,18 +254,31 @@ def is_blocked_here() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def look_for_deadlocks_after(seconds: str) -> None:
+    """Let this session's waits be the ones that end a deadlock, or not."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('deadlock_timeout', %s, false)", [seconds])
+
+
 def test_a_move_is_made_when_postgresql_ends_its_wait_for_who_locks_the_tree_in_another_order():
     old, new = sorted((make_agent(), make_agent()), key=lambda agent: agent.pk)
     child = make_child(old)
+
+    def move() -> None:
+        look_for_deadlocks_after("5s")  # by then the other one waits, too
+        move_agent(child, new)
+
     with transaction.atomic():
+        look_for_deadlocks_after("60s")
         lock_agent(new.pk)
-        moving = elsewhere(partial(move_agent, child, new))
+        moving = elsewhere(move)
         give_up_at = time.monotonic() + PATIENCE_S
         while not is_blocked_here():
             assert time.monotonic() < give_up_at
-        lock_agent(old.pk)  # the move has this one, and has waited for longer: so its wait is ended
+        lock_agent(old.pk)  # the move has this one
         assert not moving.done()
 
+    look_for_deadlocks_after("1s")
     moving.result(PATIENCE_S)
     assert parent_of(child.pk) == new.pk
     assert ancestors_of(child) == [new.pk]
