@@ -25,19 +25,6 @@ BEGIN
                  newest.number - COALESCE(before.number, 0) - returned.payments + carried.payments];
 END $$;
 
--- What an agent and all below it have spent in a day and in a week; and where the policy has optional limits, in an hour and in 30 days:
--- null where none of them needs it. A table, as in windows.sql.
-CREATE OR REPLACE FUNCTION ledger_spent(p_agent policy_agent, p_at timestamptz, p_policy policy_policyrevision)
-RETURNS TABLE (spent numeric[]) LANGUAGE sql STABLE ROWS 1 AS $$
-    SELECT ARRAY(
-        SELECT CASE WHEN since IS NOT NULL THEN
-                   w.spent + CASE WHEN (p_agent).ancestors IS NULL THEN 0 ELSE (ledger_below_since((p_agent).id, since))[1] END END
-          FROM unnest(ARRAY[p_at - interval '24 hours', p_at - interval '7 days'] || CASE WHEN (p_policy).more_json <> '{}' THEN ARRAY[
-                   CASE WHEN (p_policy).more_json::jsonb ? 'hourlyLimit' THEN p_at - interval '1 hour' END,
-                   CASE WHEN (p_policy).more_json::jsonb ? 'monthlyLimit' THEN p_at - interval '30 days' END] END) AS since,
-               LATERAL ledger_spent_window((p_agent).id, (p_agent).spent_total, since) w)
-$$;
-
 -- The same of what they have paid to one payee.
 CREATE OR REPLACE FUNCTION ledger_payee_below_since(p_level text, p_payee text, p_since timestamptz) RETURNS numeric[]
 LANGUAGE plpgsql STABLE AS $$
@@ -59,6 +46,19 @@ BEGIN
     RETURN ARRAY[newest.payee_spent - COALESCE(before.payee_spent, 0) - returned.amount + carried.amount,
                  newest.payee_number - COALESCE(before.payee_number, 0) - returned.payments + carried.payments];
 END $$;
+
+-- What an agent and all below it have spent in a day and in a week; and where the policy has optional limits, in an hour and in 30 days:
+-- null where none of them needs it. A table, as in windows.sql.
+CREATE OR REPLACE FUNCTION ledger_spent(p_agent policy_agent, p_at timestamptz, p_policy policy_policyrevision)
+RETURNS TABLE (spent numeric[]) LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT ARRAY(
+        SELECT CASE WHEN since IS NOT NULL THEN
+                   w.spent + CASE WHEN (p_agent).ancestors IS NULL THEN 0 ELSE (ledger_below_since((p_agent).id, since))[1] END END
+          FROM unnest(ARRAY[p_at - interval '24 hours', p_at - interval '7 days'] || CASE WHEN (p_policy).more_json <> '{}' THEN ARRAY[
+                   CASE WHEN (p_policy).more_json::jsonb ? 'hourlyLimit' THEN p_at - interval '1 hour' END,
+                   CASE WHEN (p_policy).more_json::jsonb ? 'monthlyLimit' THEN p_at - interval '30 days' END] END) AS since,
+               LATERAL ledger_spent_window((p_agent).id, (p_agent).spent_total, since) w)
+$$;
 
 -- Counts approved payments at those above their payers; rows of JSON with the columns of the table that are not worked out here. The
 -- caller holds the locks of all these agents.
