@@ -8,7 +8,7 @@ from foundation.kernel.times import utc_now
 from policy import changes
 from policy.key_operations import revoke_api_key
 from policy.models import Agent, AgentStatus, ApiKey
-from policy.parents import find_below, lock_agent
+from policy.parents import PATH, find_below, lock_agent, lock_with_ancestors
 
 
 def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
@@ -45,12 +45,15 @@ def restore_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Take an agent back from the archive. It stays paused, and its keys stay revoked.
 
     Raises:
-        OperationRefused: no such agent, or it is not archived.
+        OperationRefused: no such agent, it is not archived, or an agent above it is.
     """
     with transaction.atomic():
-        agent = lock_agent(agent_id)
+        agent = lock_with_ancestors(agent_id)
         if agent.archived_at is None:
             raise OperationRefused(f"{agent_id} is not archived.")
+        above = Agent.objects.filter(pk__in=agent.ancestors or ()).exclude(archived_at=None).order_by(PATH).first()
+        if above is not None:
+            raise OperationRefused(f"{above.pk}, above {agent_id}, is archived: restore that first.")
         agent.archived_at = None
         agent.save(update_fields=["archived_at"])
         changes.record_archive(agent, by=by, reason=reason)

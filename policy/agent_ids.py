@@ -5,6 +5,7 @@ Agents that were made before may have any printable text as their id, and go on 
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
@@ -15,6 +16,7 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _DRAWN_ALIKE = str.maketrans("01i", "oll")
 # A word of an id that is shorter is a number, a team or a country: one letter is a difference that is meant.
 _SHORTEST_WORD = 4
+_MOST_NAMED = 5
 
 
 def check_agent_id(agent_id: str) -> None:
@@ -63,9 +65,10 @@ def taken_for(agent_id: str, other: str) -> str:
 
 
 def find_lookalikes(agent_id: str) -> list[str]:
-    """Find the agents whose ids people take for a new one. It reads all ids."""
+    """Find agents whose ids people take for this one, `_MOST_NAMED` at most. It reads all ids."""
     known = Agent.objects.order_by("id").values_list("id", flat=True).iterator()
-    return [other for other in known if other != agent_id and is_lookalike(agent_id, other)]
+    found = (other for other in known if other != agent_id and is_lookalike(agent_id, other))
+    return list(islice(found, _MOST_NAMED))
 
 
 def written_plainly(agent_id: str) -> str:

@@ -86,10 +86,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- What is given back leaves the windows of those above, too.
+-- What is given back leaves the windows of those above, too. Rows that are counted anew meanwhile (`ledger_level_anew`) are deleted while
+-- a statement waits for them: the next one sees those that are there instead.
 CREATE OR REPLACE FUNCTION ledger_level_return() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE ledger_levelpayment SET is_returned = true WHERE payment_id = NEW.payment_id;
+    LOOP
+        UPDATE ledger_levelpayment SET is_returned = true WHERE payment_id = NEW.payment_id AND NOT is_returned;
+        EXIT WHEN NOT EXISTS (SELECT FROM ledger_levelpayment WHERE payment_id = NEW.payment_id AND NOT is_returned);
+    END LOOP;
     RETURN NULL;
 END $$;
 CREATE OR REPLACE TRIGGER level_return AFTER INSERT ON ledger_balancemovement

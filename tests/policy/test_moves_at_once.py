@@ -1,7 +1,6 @@
 """Agents that are moved while others move, pay, end holds, archive and change templates: real threads and commits."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -14,9 +13,11 @@ from django.db import connection, transaction
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import BudgetExceeded, OperationRefused
 from ledger.models import Hold, LevelPayment, LogEntry, Result
+from ledger.recounting import recount
 from payments.deciding.operations import Approval
 from payments.holding.finishing import finish_holds
 from payments.models import Payment
+from payments.settling.transitions import fail
 from policy.agent_archive import archive_agent
 from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision
@@ -27,8 +28,9 @@ from policy.template_operations import change_template, follow_template, make_te
 from tests.payments.deciding.test_trees_at_once import PATIENCE_S, WIDE, ask, elsewhere, make_batcher, sound
 from tests.support.factories import decide, make_agent, make_service, new_name
 from tests.support.holds import environment_at, hold_of, say
+from tests.support.kills import wait_until
 from tests.support.level_checks import check_levels
-from tests.support.scenes import at_once
+from tests.support.scenes import at_once, is_waited_for
 from tests.support.trees import ancestors_of, counted_at, make_child, make_path, move_agent
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(60)]
@@ -230,6 +232,21 @@ def test_nobody_comes_under_an_agent_that_is_archived_at_the_same_moment(comes):
         assert came == "" or "is archived" in came
 
 
+def test_what_is_given_back_while_a_level_is_counted_anew_leaves_its_windows():
+    root = make_agent()
+    child, service = make_child(root), make_service()
+    payment = Payment.objects.get(pk=decide(child, service, "6").payment_id)
+
+    with transaction.atomic():
+        recount(root.pk, by="ann", reason="verify_log said so")
+        failing = elsewhere(partial(fail, payment, reason="It never came."))
+        wait_until(is_waited_for, "the payment's return waits")
+
+    assert failing.result(timeout=PATIENCE_S) == 1
+    assert LevelPayment.objects.get(level=root, payment_id=payment.pk).is_returned
+    check_levels([root.pk])
+
+
 def test_an_agent_that_moves_away_takes_what_waits_along_and_leaves_what_was_paid():
     old, new, service = make_agent(daily_limit="20"), make_agent(daily_limit="20"), make_service()
     child = make_child(old, approval_above=Decimal(5))
@@ -246,14 +263,6 @@ def test_an_agent_that_moves_away_takes_what_waits_along_and_leaves_what_was_pai
 
 
 # --- Deadlocks --------------------------------------------------------------------------------------------------------
-def is_blocked_here() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-        )
-        return bool(cursor.fetchone()[0])
-
-
 def look_for_deadlocks_after(seconds: str) -> None:
     """Let this session's waits be the ones that end a deadlock, or not."""
     with connection.cursor() as cursor:
@@ -272,9 +281,7 @@ def test_a_move_is_made_when_postgresql_ends_its_wait_for_who_locks_the_tree_in_
         look_for_deadlocks_after("60s")
         lock_agent(new.pk)
         moving = elsewhere(move)
-        give_up_at = time.monotonic() + PATIENCE_S
-        while not is_blocked_here():
-            assert time.monotonic() < give_up_at
+        wait_until(is_waited_for, "the move waits")
         lock_agent(old.pk)  # the move has this one
         assert not moving.done()
 

@@ -116,8 +116,20 @@ def test_who_has_agents_below_is_archived_after_them():
 
     archive_agent(child.pk, by="test")
     archive_agent(parent.pk, by="test")
-    restore_agent(child.pk, by="test")
-    assert ancestors_of(child) == [parent.pk]
+
+
+def test_who_is_below_an_archived_agent_is_restored_after_it():
+    path = make_path(3, balance="0")
+    for agent in reversed(path):
+        pause_agent(agent.pk, by="test")
+        archive_agent(agent.pk, by="test")
+    root, _, leaf = path
+
+    assert refused(restore_agent, leaf.pk, by="test").startswith(f"{root.pk}, above {leaf.pk}, is archived")
+
+    for agent in path:
+        restore_agent(agent.pk, by="test")
+    assert ancestors_of(leaf) == [agent.pk for agent in path[:-1]]
 
 
 def test_to_leave_a_parent_lets_more_pass_and_to_come_under_one_does_not():

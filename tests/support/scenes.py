@@ -230,13 +230,11 @@ def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def is_waited_for() -> bool:
-    """Tell whether somebody waits for the lock that this transaction shares."""
-    waiting = """
-        SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks h USING (locktype, database, classid, objid)
-         WHERE w.locktype = 'advisory' AND NOT w.granted AND h.granted AND h.pid = pg_backend_pid() AND w.classid = 1)
-    """
+    """Tell whether somebody waits for a lock that this transaction has."""
     with connection.cursor() as cursor:
-        cursor.execute(waiting)
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+        )
         return bool(cursor.fetchone()[0])
 
 

@@ -8,6 +8,7 @@ from django.db.models import F
 
 from foundation.kernel.errors import OperationRefused
 from payments.admin.agents.levels import count_below
+from policy.agent_ids import find_lookalikes
 from policy.limits import Limits
 from policy.models import Agent, AgentStatus, PolicyRevision
 from policy.more_limits import PART_OF_FIELD
@@ -52,8 +53,11 @@ def _say_who_holds(parent: str | None) -> str:
 
 
 def doubts_of_parent(limits: Limits) -> Iterator[str]:
-    """Say where somebody above an agent is paused, or has narrower limits than these, so that these bind nothing."""
+    """Say for whom a parent can be taken; who above an agent is paused, and whose limits let these limit nothing."""
     above = _find_above(limits.more.parent)
+    if above:
+        parent = above[0].agent_id
+        yield from (f"The parent “{parent}” can be taken for the agent “{other}”." for other in find_lookalikes(parent))
     for one in above:
         if one.agent.status == AgentStatus.PAUSED:
             yield f"{one.agent_id} is paused: no payment passes until it is resumed."

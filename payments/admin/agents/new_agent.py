@@ -20,8 +20,6 @@ from policy.proposals import propose_agent
 from staff.asking import say
 from staff.reauthentication import reauthenticate_first
 
-_MOST_NAMED = 5
-
 
 @staff_page("policy.add_agent")
 def make_agent(request: HttpRequest) -> HttpResponse:
@@ -87,5 +85,5 @@ def _propose(request: HttpRequest, form: AgentForm, doubts: list[str]) -> HttpRe
 
 def _doubts(agent_id: str, form: AgentForm, asset: Asset) -> list[str]:
     """Say what may not be meant."""
-    like = [f"It can be taken for the agent “{other}”." for other in find_lookalikes(agent_id)[:_MOST_NAMED]]
+    like = [f"It can be taken for the agent “{other}”." for other in find_lookalikes(agent_id)]
     return [*like, *warnings(form.limits(), asset)]

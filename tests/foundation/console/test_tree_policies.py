@@ -1,5 +1,6 @@
 """An agent's parent in the console: the editor, the preview of a move, a second person, templates and shadows."""
 
+import random
 import re
 from decimal import Decimal
 from html import unescape
@@ -13,7 +14,7 @@ from payments.admin.agents.limit_warnings import warnings
 from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import MoreLimits
-from policy.operations import pause_agent
+from policy.operations import create_agent, pause_agent
 from policy.shadows import begin_shadow, find_shadow
 from policy.template_operations import follow_template, make_template
 from staff.models import ChangeRequest
@@ -181,6 +182,15 @@ def test_limits_that_are_wider_than_those_above_are_warned_about_once_each(db):
         f"Wider than the limits of {parent.pk}, so that it limits nothing: per day.",
         f"Wider than the limits of {root.pk}, so that it limits nothing: per payment, payments per day.",
     ]
+
+
+def test_a_parent_that_can_be_taken_for_another_agent_is_warned_about(db):
+    word = "".join(random.choices("abcdefgh", k=12))
+    meant, other = (create_agent(f"{word}{end}", asset=Asset.USDC, limits=OTHERS, by="test") for end in "mn")
+
+    said = warnings(under(meant.pk, OTHERS), "USDC")
+
+    assert said == [f"The parent “{meant.pk}” can be taken for the agent “{other.pk}”."]
 
 
 # --- Templates and shadows --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from chains.port import Fate, Finality, TransactionPlan, TransactionQuery
 from foundation.kernel.times import utc_now
@@ -25,6 +25,7 @@ from tests.support.invariants import check_agent
 from tests.support.scenes import (
     Scene,
     at_once,
+    is_waited_for,
     state_of,
     states_of,
     status_of,
@@ -207,7 +208,7 @@ def test_signing_again_and_stopping_for_what_names_the_same_payment_do_not_wait_
             scene.chain.outflows.append(outflow_of(payment, new_name("tx"), number, amount=Decimal(7)))
             scene.chain.finalise(number)
             searches.append(pool.submit(at_once, [lambda: search_history(scene.chain.name, scene.chain)]))
-            while not is_waiting():
+            while not is_waited_for():
                 assert not searches[0].done()
             monkeypatch.setattr(scene.chain, "prepare", prepare)
             return prepare(*arguments, **options)
@@ -219,14 +220,6 @@ def test_signing_again_and_stopping_for_what_names_the_same_payment_do_not_wait_
     assert states_of(payment) == [S.EXPIRED, S.SIGNED]
     assert payment.pk in scene.stopped_reason()
     check_agent(scene.agent.id)
-
-
-def is_waiting() -> bool:
-    """Tell whether somebody waits for what this transaction holds."""
-    held = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-    with connection.cursor() as cursor:
-        cursor.execute(held)
-        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.usefixtures("committed")

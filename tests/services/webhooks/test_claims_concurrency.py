@@ -1,7 +1,6 @@
 """Claims about workers that act at once, on real connections with real commits."""
 
 import random
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,7 +23,8 @@ from services.webhooks.operations import (
 )
 from services.webhooks.signing_secrets import as_text
 from tests.services.webhooks.told import GONE, HOUR, MINUTE, REFUSED, SECOND, Payee, new_era, record, result_of
-from tests.support.scenes import at_once
+from tests.support.kills import wait_until
+from tests.support.scenes import at_once, is_waited_for
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -114,28 +114,13 @@ def test_claiming_waits_for_no_payment_and_no_registration():
 
 
 # --- Who waited sees what is, not what was ----------------------------------------------------------------------------
-def wait_until_waited_for():
-    """Wait until somebody waits for a lock of this transaction."""
-    give_up = time.monotonic() + 30
-    waiting = (
-        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-    )
-    with connection.cursor() as cursor:
-        while True:
-            cursor.execute(waiting)
-            if cursor.fetchone()[0]:
-                return
-            assert time.monotonic() < give_up, "nobody waits"
-            time.sleep(0.01)
-
-
 def beside_a_registration(payee, act):
     """Act while a registration with another URL is under way; returns what comes of it after that."""
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             payee.register_again("https://moved.example/hook")
             future = pool.submit(lambda: at_once([act])[0])
-            wait_until_waited_for()
+            wait_until(is_waited_for, "it waits for the registration")
         return future.result()
 
 
@@ -160,7 +145,7 @@ def test_a_claim_that_began_before_a_registration_tells_the_earlier_url_nothing(
     with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
         claiming = pool.submit(closing, claim)
-        wait_until_waited_for()
+        wait_until(is_waited_for, "it waits")
         payee.register_again("https://moved.example/hook")
         cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
 
@@ -179,7 +164,7 @@ def test_a_claim_that_began_before_a_move_to_another_host_has_the_new_url_and_th
     with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
         claiming = pool.submit(closing, claim)
-        wait_until_waited_for()
+        wait_until(is_waited_for, "it waits")
         payee.register_again("https://moved.example/hook")
         approve_service(payee.id, by="test")
         (after,) = reveal_secrets(payee.id, by="ann")
@@ -225,7 +210,7 @@ def test_results_take_their_endpoints_in_one_order_so_that_workers_never_wait_in
         with transaction.atomic():
             WebhookEndpoint.objects.select_for_update().get(pk=first)
             future = pool.submit(lambda: at_once([lambda: record(at, *results)]))
-            wait_until_waited_for()
+            wait_until(is_waited_for, "it waits for the registration")
             # Who waits for the first has none of the others.
             free = WebhookEndpoint.objects.select_for_update(nowait=True).filter(pk__in=others)
             assert len(list(free)) == 5

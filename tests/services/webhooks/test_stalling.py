@@ -11,7 +11,7 @@ from services.models import WebhookEndpoint
 from tests.crash.installation import wait_until
 from tests.services.webhooks.told import Payee
 from tests.support.factories import decide, make_agent
-from tests.support.scenes import at_once
+from tests.support.scenes import at_once, is_waited_for
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -59,12 +59,3 @@ def register_again(payee: Payee) -> None:
         payee.register_again()
     finally:
         connection.close()
-
-
-def is_waited_for() -> bool:
-    """Tell whether somebody waits for this transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-        )
-        return bool(cursor.fetchone()[0])
