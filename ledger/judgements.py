@@ -129,7 +129,7 @@ def _rules_shown(is_recorded: Callable[[Rule], bool], *, is_answered: bool = Fal
     `is_answered`: a person has answered, so those that ask for one are not asked again.
     """
     rules = [rule for rule in (*RULES, SIGNER_RULE) if not (is_answered and rule.holds)]
-    return [rule for rule in rules if rule.is_on is None or is_recorded(rule)]
+    return [rule for rule in rules if not rule.parts or is_recorded(rule)]
 
 
 def _read_record(rule: Rule, paid: Decimal | None, explanation: Mapping[str, Any]) -> Said:

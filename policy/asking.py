@@ -71,7 +71,7 @@ def figures_of(rule: Rule, facts: Facts, objection: Explanation | None = None) -
     if objection is not None:
         asked = [objection.level]
     elif rule.judges_levels:
-        asked += [level for level in facts.levels if rule.is_on is None or rule.is_on(level.facts.more)]
+        asked += [level for level in facts.levels if rule.is_in(level.facts.more)]
     found = [(rule.figures(facts if level is None else level.facts), level) for level in asked]
     telling = [one for one in found if one[0].remaining is not None]
     return min(telling, key=lambda one: one[0].remaining or 0, default=found[0])
@@ -80,7 +80,7 @@ def figures_of(rule: Rule, facts: Facts, objection: Explanation | None = None) -
 def rules_of_all(facts: Facts) -> tuple[Rule, ...]:
     """Return the rules that the policies of an agent and of all above it have, in their order."""
     mores = [facts.more, *(level.facts.more for level in facts.levels)]
-    return tuple(rule for rule in RULES if rule.is_on is None or any(rule.is_on(more) for more in mores))
+    return tuple(rule for rule in RULES if any(rule.is_in(more) for more in mores))
 
 
 def find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:

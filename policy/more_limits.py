@@ -73,9 +73,19 @@ class MoreLimits:
     parent: str | None = None
 
     @cached_property
+    def fields_given(self) -> frozenset[str]:
+        """The names of the limits that there are."""
+        return frozenset(part.field for part, _ in given(self))
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The limits that there are, by their names, as texts that read as the same values."""
+        return {part.name: part.kind.write(value) for part, value in given(self)}
+
+    @cached_property
     def needs_tally(self) -> bool:
         """Tell whether payments are to be counted by payee or by number, see `ledger/sql/tallies.sql`."""
-        return any(getattr(self, name) is not None for name in TALLIED)
+        return not self.fields_given.isdisjoint(TALLIED)
 
     @property
     def time_to_approve(self) -> timedelta:
@@ -197,7 +207,7 @@ def given(more: MoreLimits) -> Iterator[tuple[LimitPart, Any]]:
 
 def write_more(more: MoreLimits) -> str:
     """Write the optional limits as the database has them; `{}`: there are none."""
-    return canonical_json({part.name: part.kind.write(value) for part, value in given(more)}).decode()
+    return canonical_json(more.texts).decode()
 
 
 @lru_cache(maxsize=1024)

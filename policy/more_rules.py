@@ -1,6 +1,5 @@
 """The rules that a policy need not have, as values; `rules.py` has them in their places among the others. Pure."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -27,11 +26,11 @@ def _limit(
     name: str,
     limit: WindowLimit | objections.CountLimit | objections.SingleLimit,
     words: Words,
-    is_on: Callable[[MoreLimits], bool],
+    parts: tuple[str, ...],
     examples: tuple[dict[str, Any], ...],
 ) -> Rule:
     return Rule(
-        name, BudgetExceeded, limit.check, words, varies=True, figures=limit.figures, record=limit.record, is_on=is_on,
+        name, BudgetExceeded, limit.check, words, varies=True, figures=limit.figures, record=limit.record, parts=parts,
         examples=examples,
     )  # fmt: skip
 
@@ -45,7 +44,7 @@ OF_TIME: tuple[Rule, ...] = (
         Words("Within the allowance's time", "Before or after the allowance's time", "allowance not running"),
         varies=True,
         record=time_limits.DATES,
-        is_on=lambda more: more.allowed_from is not None or more.allowed_until is not None,
+        parts=("allowed_from", "allowed_until"),
         examples=(
             *_example(MoreLimits(allowed_until=datetime(2026, 5, 1, tzinfo=UTC))),
             *_example(MoreLimits(allowed_from=datetime(2026, 6, 1, tzinfo=UTC))),
@@ -58,7 +57,7 @@ OF_TIME: tuple[Rule, ...] = (
         Words("Within the allowed hours", "Outside the allowed hours", "outside hours"),
         varies=True,
         record=time_limits.ALLOWED_HOURS,
-        is_on=lambda more: more.allowed_hours is not None,
+        parts=("allowed_hours",),
         examples=_example(MoreLimits(allowed_hours=parse_hours("mon-fri 09:00-17:00 Europe/Berlin"))),
     ),
     Rule(
@@ -68,7 +67,7 @@ OF_TIME: tuple[Rule, ...] = (
         Words("The payee is not too new", "The payee was approved too short a time ago", "payee too new"),
         varies=True,
         record=time_limits.WAITED,
-        is_on=lambda more: more.new_payee_wait_hours is not None,
+        parts=("new_payee_wait_hours",),
         examples=_example(MoreLimits(new_payee_wait_hours=24), payee=_NEW_PAYEE),
     ),
 )
@@ -78,14 +77,14 @@ WIDER: tuple[Rule, ...] = (
         "under_total_limit",
         objections.TOTAL,
         Words("Within the limit of all time", "Above the limit of all time", "total limit"),
-        lambda more: more.total_limit is not None,
+        ("total_limit",),
         _example(MoreLimits(total_limit=Decimal(1000)), counted=Counted(spent_ever=Decimal("999.75"))),
     ),
     _limit(
         "under_monthly_limit",
         objections.MONTHLY,
         Words("Within the limit of 30 days", "Above the limit of 30 days", "monthly limit"),
-        lambda more: more.monthly_limit is not None,
+        ("monthly_limit",),
         _example(MoreLimits(monthly_limit=Decimal(500)), counted=Counted(spent_this_month=Decimal("499.75"))),
     ),
 )
@@ -95,35 +94,35 @@ NARROWER: tuple[Rule, ...] = (
         "under_hourly_limit",
         objections.HOURLY,
         Words("Within the limit of 60 minutes", "Above the limit of 60 minutes", "hourly limit"),
-        lambda more: more.hourly_limit is not None,
+        ("hourly_limit",),
         _example(MoreLimits(hourly_limit=Decimal(10)), counted=Counted(spent_this_hour=Decimal("9.75"))),
     ),
     _limit(
         "under_daily_count",
         objections.DAILY_COUNT,
         Words("Not too many payments in 24 hours", "Too many payments in 24 hours", "payments per day"),
-        lambda more: more.payments_per_day is not None,
+        ("payments_per_day",),
         _example(MoreLimits(payments_per_day=100), counted=Counted(payments_today=100)),
     ),
     _limit(
         "under_hourly_count",
         objections.HOURLY_COUNT,
         Words("Not too many payments in 60 minutes", "Too many payments in 60 minutes", "payments per hour"),
-        lambda more: more.payments_per_hour is not None,
+        ("payments_per_hour",),
         _example(MoreLimits(payments_per_hour=20), counted=Counted(payments_this_hour=20)),
     ),
     _limit(
         "under_payee_weekly_limit",
         objections.PAYEE_WEEKLY,
         Words("Within the payee's limit of 7 days", "Above the payee's limit of 7 days", "payee's weekly limit"),
-        lambda more: more.payee_weekly_limit is not None or more.payee_limits is not None,
+        ("payee_weekly_limit", "payee_limits"),
         _example(MoreLimits(payee_weekly_limit=Decimal(20)), counted=Counted(payee_spent_this_week=Decimal("19.75"))),
     ),
     _limit(
         "under_payee_daily_limit",
         objections.PAYEE_DAILY,
         Words("Within the payee's limit of 24 hours", "Above the payee's limit of 24 hours", "payee's daily limit"),
-        lambda more: more.payee_daily_limit is not None or more.payee_limits is not None,
+        ("payee_daily_limit", "payee_limits"),
         _example(MoreLimits(payee_daily_limit=Decimal(5)), counted=Counted(payee_spent_today=Decimal("4.75"))),
     ),
     _limit(
@@ -132,14 +131,14 @@ NARROWER: tuple[Rule, ...] = (
         Words(
             "Within the payee's limit per payment", "Above the payee's limit per payment", "payee's limit per payment"
         ),
-        lambda more: more.payee_max_per_payment is not None or more.payee_limits is not None,
+        ("payee_max_per_payment", "payee_limits"),
         _example(MoreLimits(payee_max_per_payment=Decimal("0.25"))),
     ),
     _limit(
         "under_first_payments_limit",
         objections.FIRST_PAYMENTS,
         Words("Within the limit of first payments", "Above the limit of first payments", "limit of first payments"),
-        lambda more: more.new_payee_payments is not None,
+        ("new_payee_payments",),
         _example(MoreLimits(new_payee_payments=3, new_payee_max_per_payment=Decimal("0.25"))),
     ),
 )

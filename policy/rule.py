@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from foundation.kernel.errors import ContractError
@@ -59,6 +60,8 @@ def write_figure(figure: Figure) -> str:
     return str(figure) if isinstance(figure, int) else format_amount(figure)
 
 
+# The same for each payment by a policy.
+_write_limit = lru_cache(maxsize=4096, typed=True)(write_figure)
 NO_FIGURES = Figures()
 
 
@@ -105,10 +108,13 @@ class Record:
 
     def of(self, facts: Facts) -> dict[str, str]:
         """Return what is recorded of a payment."""
-        found = zip(self.names, self.values(facts), strict=True)
-        return {
-            name: value if isinstance(value, str) else write_figure(value) for name, value in found if value is not None
-        }
+        recorded: dict[str, str] = {}
+        for name, value in zip(self.names, self.values(facts), strict=True):
+            if isinstance(value, str):
+                recorded[name] = value
+            elif value is not None:
+                recorded[name] = _write_limit(value) if name in self.limits else write_figure(value)
+        return recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +134,10 @@ class Rule:
     services change what it says, so that a preview of others asks it again; but for the rule of approved payees, its
     place is behind those that do not vary. `figures`: the amounts that it compares, whatever it decides. `record`: what
     an approval's log entry has of it. `field`: the member of the request that is at fault. `examples`: how
-    `EXAMPLE_FACTS` differ where it refuses. `is_on` tells whether a policy has it; None: every policy has. `holds`:
-    what it objects to is not refused, but held until a person has approved it. `is_of_levels`: whether it judges by an
-    agent's policy or status, so that those above the payer judge by theirs, too; None: if it varies.
+    `EXAMPLE_FACTS` differ where it refuses. `parts`: the optional limits, by their fields, that bring it into a policy;
+    none: it is in every policy. `holds`: what it objects to is not refused, but held until a person has approved it.
+    `is_of_levels`: whether it judges by an agent's policy or status, so that those above the payer judge by theirs,
+    too; None: if it varies.
     """
 
     name: str
@@ -142,9 +149,13 @@ class Rule:
     record: Record | None = None
     field: str | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
-    is_on: Callable[[MoreLimits], bool] | None = None
+    parts: tuple[str, ...] = ()
     holds: bool = False
     is_of_levels: bool | None = None
+
+    def is_in(self, more: MoreLimits) -> bool:
+        """Tell whether it is a rule of a policy with these optional limits."""
+        return not self.parts or not more.fields_given.isdisjoint(self.parts)
 
     @property
     def judges_levels(self) -> bool:

@@ -8,6 +8,7 @@ Source: docs/interface-specification.md, "Errors" and "Limits"; docs/contract.md
 """
 
 from decimal import Decimal
+from functools import lru_cache
 
 from foundation.kernel.errors import (
     AgentPaused,
@@ -20,7 +21,7 @@ from foundation.kernel.errors import (
 from policy import objections
 from policy.facts import UNAPPROVED_PAYEE, UNPAYABLE_PAYEES
 from policy.holding_rules import HOLDING, PERSON_RULE
-from policy.more_limits import NO_MORE, MoreLimits
+from policy.more_limits import MoreLimits
 from policy.more_rules import NARROWER, OF_TIME, WIDER
 from policy.rule import Figures, Rule, Words
 
@@ -149,8 +150,12 @@ def words_of_refusal(name: str) -> Words:
 
 def rules_in_force(more: MoreLimits) -> tuple[Rule, ...]:
     """Return the rules that a policy has, in their order."""
-    has_more = more is not NO_MORE
-    return tuple(rule for rule in RULES if rule.is_on is None or (has_more and rule.is_on(more)))
+    return _find_rules(more.fields_given)
+
+
+@lru_cache(maxsize=1024)
+def _find_rules(fields_given: frozenset[str]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if not rule.parts or not fields_given.isdisjoint(rule.parts))
 
 
 def rules_for_approved(more: MoreLimits) -> tuple[Rule, ...]:

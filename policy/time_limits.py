@@ -3,13 +3,12 @@
 Source: docs/contract.md, "Rules and their names".
 """
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from foundation.kernel.times import format_instant
 from policy.facts import Facts
-from policy.more_limits import MoreLimits
 from policy.rule import Explanation, Record, Said, WaitUntil
 
 # Hours of agents one above the other that have no moment in common are tried so often.
@@ -76,26 +75,18 @@ def _payee_opens_at(facts: Facts) -> datetime | None:
     return facts.payee.approved_at + timedelta(hours=hours)
 
 
-def _record_text(label: str, name: str, value: Callable[[MoreLimits], str | int | None]) -> Record:
-    """Make the record of a limit that compares no amounts."""
-    limits = frozenset((name,))
-    return Record(
-        (name,), lambda facts: (value(facts.more),), lambda _paid, said: Said(texts=((label, str(said)),)), limits
-    )
+def _record_texts(**labels: str) -> Record:
+    """Make the record of limits that compare no amounts, as the policy has them; `labels` by their names."""
+    names = tuple(labels)
+
+    def say(_paid: Decimal, *said: Any) -> Said:
+        return Said(
+            texts=tuple((label, str(one)) for label, one in zip(labels.values(), said, strict=True) if one is not None)
+        )
+
+    return Record(names, lambda facts: tuple(map(facts.more.texts.get, names)), say, frozenset(names))
 
 
-def _write_dates(facts: Facts) -> tuple[str | None, str | None]:
-    begins, ends = facts.more.allowed_from, facts.more.allowed_until
-    return None if begins is None else format_instant(begins), None if ends is None else format_instant(ends)
-
-
-def _say_dates(_paid: Decimal, begins: str | None, ends: str | None) -> Said:
-    return Said(texts=tuple((label, text) for label, text in (("From", begins), ("Until", ends)) if text is not None))
-
-
-_DATE_NAMES = ("allowedFrom", "allowedUntil")
-DATES = Record(_DATE_NAMES, _write_dates, _say_dates, frozenset(_DATE_NAMES))
-ALLOWED_HOURS = _record_text(
-    "Hours", "allowedHours", lambda more: None if more.allowed_hours is None else more.allowed_hours.text
-)
-WAITED = _record_text("Hours until a new payee", "newPayeeWaitHours", lambda more: more.new_payee_wait_hours)
+DATES = _record_texts(allowedFrom="From", allowedUntil="Until")
+ALLOWED_HOURS = _record_texts(allowedHours="Hours")
+WAITED = _record_texts(newPayeeWaitHours="Hours until a new payee")

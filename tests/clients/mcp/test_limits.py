@@ -40,7 +40,7 @@ ADVISED: dict[str, tuple[str | None, str]] = {
     "under_payee_max_payment": (None, "to this payee may be at most `limit`"),
     "under_first_payments_limit": (None, "new to this agent"),
 }
-CODES = {rule.name: rule.refuses_with.code for rule in RULES if rule.is_on is not None and not rule.holds}
+CODES = {rule.name: rule.refuses_with.code for rule in RULES if rule.parts and not rule.holds}
 
 
 def test_a_budget_without_optional_limits_is_shown_as_it_always_was():

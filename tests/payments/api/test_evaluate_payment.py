@@ -106,7 +106,7 @@ def test_it_tells_the_optional_rules_that_the_policy_has_and_no_others(api, serv
 
     found = evaluate(api, body_for(agent, service, "2.50"))
 
-    optional = [rule.name for rule in RULES if rule.is_on is not None]
+    optional = [rule.name for rule in RULES if rule.parts]
     told = [one["rule"] for one in found["rules"] if one["rule"] in optional]
     assert told == ["within_hours", "under_hourly_limit", "under_hourly_count"]
     assert (found["rule"], found["code"]) == ("under_hourly_limit", "budget_exceeded")
