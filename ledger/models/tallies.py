@@ -10,8 +10,8 @@ from policy.models import Agent
 class Tally(models.Model):
     """What an agent has paid until now, in all (`payee` is empty) or to one payee, where its policy counts payments.
 
-    Made from the log, by `sql/tallies.sql` alone. `entry_id`: how far it has come. What was given back is among the
-    payments and the spend, too.
+    Written by `sql/tallies.sql` alone, and checked against the log. `entry_id`: the newest of these payments. What was
+    given back is among the payments and the spend, too.
     """
 
     pk = models.CompositePrimaryKey("agent_id", "payee")

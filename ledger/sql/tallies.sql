@@ -1,42 +1,23 @@
 -- Payments of an agent by number and by payee, for the optional limits that need it: running totals, as in windows.sql.
 --
 -- `ledger_tally` has what an agent has paid until now: in all (payee ''), and to each payee. `ledger_tallymark` has the same as it was
--- after each payment, so that what a window holds is the difference of two of them. Both are made from the log, and kept for agents
--- only whose policy counts payments (`counts_payments`); whoever reads them checks that they have come as far as the log.
+-- after each payment, so that what a window holds is the difference of two of them. Both are kept for agents only whose policy counts
+-- payments (`counts_payments`): made from the log when it begins to, then with each payment. Whoever reads them checks that they have come
+-- as far as the log.
 
--- Brings the tallies of some agents, which have one, up to the log. The caller holds their rows.
-CREATE OR REPLACE FUNCTION ledger_tally_up(p_agents text[]) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-AS $$
+-- Counts a payment that an agent, whose policy counts them, has just made. The caller holds its row.
+CREATE OR REPLACE FUNCTION ledger_tally_payment(p_agent text, p_payee text, p_amount numeric, p_entry text, p_at timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    WITH heads AS (
-        SELECT t.agent_id, r.repairs, COALESCE(e.id, '') AS id, CASE WHEN e.repairs = r.repairs THEN e.created_at ELSE '-infinity' END AS at
-          FROM unnest(p_agents) AS a(id)
-         CROSS JOIN LATERAL (SELECT o.agent_id, o.entry_id FROM ledger_tally o WHERE o.agent_id = a.id AND o.payee = '' LIMIT 1) t
-         CROSS JOIN LATERAL (SELECT count(*) AS repairs FROM ledger_clockrepair c WHERE c.agent_id = a.id) r
-          LEFT JOIN LATERAL (SELECT l.id, l.created_at, COALESCE(l.clock_repairs, 0) AS repairs
-                               FROM ledger_logentry l WHERE l.id = t.entry_id AND l.agent_id = t.agent_id LIMIT 1) e ON true
-    ), paid AS MATERIALIZED (
-        SELECT h.agent_id, p.payee, l.id, l.created_at, COALESCE(t.payments, 0) + row_number() OVER w AS payments,
-               COALESCE(t.spent, 0) + sum(l.amount) OVER w AS spent, lead(l.id) OVER w IS NULL AS is_last
-          FROM heads h
-         CROSS JOIN LATERAL (
-               SELECT n.id, n.service, n.amount::numeric AS amount, n.created_at FROM ledger_logentry n
-                WHERE n.agent_id = h.agent_id AND n.result = 'approved' AND (n.created_at, n.id) > (h.at, h.id)
-                  AND COALESCE(n.clock_repairs, 0) = h.repairs OFFSET 0) l
-         CROSS JOIN LATERAL (VALUES (''), (l.service)) AS p(payee)
-          LEFT JOIN LATERAL (SELECT o.payments, o.spent FROM ledger_tally o
-                              WHERE o.agent_id = h.agent_id AND o.payee = p.payee LIMIT 1) t ON true
-        WINDOW w AS (PARTITION BY h.agent_id, p.payee ORDER BY l.created_at, l.id)
-    ), marks AS (
-        INSERT INTO ledger_tallymark (agent_id, payee, at, payments, spent)
-             SELECT agent_id, payee, created_at, payments, spent FROM paid
+    WITH tallied AS (
+        INSERT INTO ledger_tally AS t (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
+             VALUES (p_agent, '', 1, p_amount, 0, 0, p_entry), (p_agent, p_payee, 1, p_amount, 0, 0, p_entry)
+                 ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
+                SET payments = t.payments + 1, spent = t.spent + EXCLUDED.spent, entry_id = EXCLUDED.entry_id
+          RETURNING t.payee, t.payments, t.spent
     )
-    INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-         SELECT agent_id, payee, payments, spent, 0, 0, id FROM paid WHERE is_last
-            ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
-           SET payments = EXCLUDED.payments, spent = EXCLUDED.spent, entry_id = EXCLUDED.entry_id;
+    INSERT INTO ledger_tallymark (agent_id, payee, at, payments, spent)
+         SELECT p_agent, payee, p_at, payments, spent FROM tallied;
 END $$;
 
 -- Makes the tallies of an agent anew, from the whole log and all that was given back: some seconds for a million payments.
@@ -80,12 +61,11 @@ BEGIN
      WHERE t.agent_id = p_agent AND t.payee = r.payee;
 END $$;
 
--- A policy that counts payments begins with those of before.
+-- A policy that counts payments begins with those of before, unless they are counted already.
 CREATE OR REPLACE FUNCTION ledger_begin_tally() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM ledger_tally WHERE agent_id = NEW.agent_id AND payee = '') THEN
-        PERFORM ledger_tally_up(ARRAY[NEW.agent_id::text]);
-    ELSE
+    IF NOT EXISTS (SELECT FROM ledger_tally t JOIN policy_agent a ON a.id = t.agent_id
+                    WHERE t.agent_id = NEW.agent_id AND t.payee = '' AND t.spent = a.spent_total) THEN
         PERFORM ledger_tally_anew(NEW.agent_id);
     END IF;
     RETURN NULL;

@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION payments_record_batch(
 DECLARE
     agent record;
     queue record;
+    paid record;
     counted text[];
 BEGIN
     INSERT INTO ledger_logentry SELECT * FROM json_populate_recordset(NULL::ledger_logentry, p_entries);
@@ -24,10 +25,18 @@ BEGIN
          WHERE a.id = agent.id;
         IF agent.counts_payments AND agent.paid > 0 THEN counted := counted || agent.id; END IF;
     END LOOP;
-    IF counted IS NOT NULL THEN PERFORM ledger_tally_up(counted); END IF;
-
     IF p_payments IS NOT NULL THEN
         INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);
+        IF counted IS NOT NULL THEN
+            FOR paid IN
+                SELECT p.agent_id, p.service_id, p.amount, p.entry_id, COALESCE(p.approved_at, p.created_at) AS at
+                  FROM json_to_recordset(p_payments) AS p(
+                       agent_id text, service_id text, amount numeric, entry_id text, created_at timestamptz, approved_at timestamptz)
+                 WHERE p.agent_id = ANY (counted)
+            LOOP
+                PERFORM ledger_tally_payment(paid.agent_id, paid.service_id, paid.amount, paid.entry_id, paid.at);
+            END LOOP;
+        END IF;
         INSERT INTO payments_settlement SELECT * FROM json_populate_recordset(NULL::payments_settlement, p_settlements);
         -- Of a transaction without bytes, as the demo's history has them, the trigger of migration 0018 has made it.
         INSERT INTO payments_leg SELECT * FROM json_populate_recordset(NULL::payments_leg, p_legs)

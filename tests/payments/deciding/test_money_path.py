@@ -125,7 +125,7 @@ def test_the_functions_in_the_database_are_what_their_files_say(settings):
         ("ledger_payee_below_since", "ledger/sql/levels.sql"),
         ("ledger_count_above", "ledger/sql/levels.sql"),
         ("ledger_held", "ledger/sql/levels.sql"),
-        ("ledger_tally_up", "ledger/sql/tallies.sql"),
+        ("ledger_tally_payment", "ledger/sql/tallies.sql"),
         ("ledger_counted_by", "ledger/sql/tallies.sql"),
         ("ledger_spent", "ledger/sql/levels.sql"),
         ("ledger_tallied", "ledger/sql/tallies.sql"),
