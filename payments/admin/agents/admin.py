@@ -37,6 +37,7 @@ from payments.settling.agent_gas import find_gas_use
 from policy.admin.key_forms import ReasonForm
 from policy.agent_archive import archive_agent, restore_agent
 from policy.models import Agent
+from policy.parents import PATH
 from policy.proposals import PAUSE, RESUME
 from services.admin.webhook_columns import deliveries_to_owner, endpoint_of_owner
 from staff.kinds import make
@@ -128,13 +129,13 @@ class AgentAdmin(BalanceActions, OwnerWebhookActions, ListedAdmin):
 
     @admin.action(description="Archive …", permissions=["operate"])
     def archive(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
-        return self._change_status(request, agents, archive_agent, ARCHIVE)
+        return self._change_status(request, agents.order_by(PATH.desc()), archive_agent, ARCHIVE)
 
     @admin.action(description="Restore …", permissions=["operate"])
     def restore(self, request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse | None:
         if (detour := reauthenticate_first(request)) is not None:
             return detour
-        return self._change_status(request, agents, restore_agent, RESTORE)
+        return self._change_status(request, agents.order_by(PATH), restore_agent, RESTORE)
 
     def _change_status(
         self,

@@ -37,6 +37,8 @@ def say_move(agent_id: str, old: Limits | None, new: Limits) -> list[str]:
     if before == parent:
         return []
     said = [_say_who_holds(parent)]
+    like = [] if parent is None else find_lookalikes(parent)
+    said += [f"The parent “{parent}” can be taken for the agent “{other}”." for other in like if other != agent_id]
     if before is not None:
         said.append(f"What it has paid under {before} stays counted there, and counts nowhere else.")
     if below := count_below([agent_id])[agent_id]:
@@ -53,11 +55,8 @@ def _say_who_holds(parent: str | None) -> str:
 
 
 def doubts_of_parent(limits: Limits) -> Iterator[str]:
-    """Say for whom a parent can be taken; who above an agent is paused, and whose limits let these limit nothing."""
+    """Say where somebody above an agent is paused, or has narrower limits than these, so that these bind nothing."""
     above = _find_above(limits.more.parent)
-    if above:
-        parent = above[0].agent_id
-        yield from (f"The parent “{parent}” can be taken for the agent “{other}”." for other in find_lookalikes(parent))
     for one in above:
         if one.agent.status == AgentStatus.PAUSED:
             yield f"{one.agent_id} is paused: no payment passes until it is resumed."

@@ -14,6 +14,7 @@ from policy.operations import pause_agent
 from tests.foundation.console.conftest import recorded
 from tests.foundation.console.test_possible_actions import buttons
 from tests.support.factories import make_agent, make_agent_of_old, new_name
+from tests.support.trees import make_path
 
 AGENT = "policy_agent"
 
@@ -46,6 +47,17 @@ def test_an_archived_agent_is_listed_where_it_is_asked_for_and_its_keys_are_revo
     page = finance.get(f"{AGENT}_change", paused.pk).content.decode()
     assert '<span class="badge archived">archived</span>' in page
     assert buttons(finance, AGENT, paused.pk) == ["adjust", "withdraw", "restore"]
+
+
+def test_a_tree_is_archived_from_below_and_restored_from_above_at_once(finance, db):
+    path = make_path(3, balance="0")
+    for agent in path:
+        pause_agent(agent.pk, by="kim")
+    ids = sorted(agent.pk for agent in path)
+
+    archived = [f"Archived {agent.pk}." for agent in reversed(path)]
+    assert finance.act(AGENT, "archive", *ids, reason="R") == archived
+    assert finance.act(AGENT, "restore", *ids, reason="R") == [f"Restored {agent.pk}." for agent in path]
 
 
 def test_an_archived_agent_is_neither_resumed_nor_given_a_key_until_it_is_restored(finance, paused):

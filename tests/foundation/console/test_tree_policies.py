@@ -11,6 +11,7 @@ from django.contrib.messages import get_messages
 
 from foundation.kernel.assets import Asset
 from payments.admin.agents.limit_warnings import warnings
+from payments.admin.agents.moves import say_move
 from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision
 from policy.more_limits import MoreLimits
@@ -188,9 +189,12 @@ def test_a_parent_that_can_be_taken_for_another_agent_is_warned_about(db):
     word = "".join(random.choices("abcdefgh", k=12))
     meant, other = (create_agent(f"{word}{end}", asset=Asset.USDC, limits=OTHERS, by="test") for end in "mn")
 
-    said = warnings(under(meant.pk, OTHERS), "USDC")
+    warning = f"The parent “{meant.pk}” can be taken for the agent “{other.pk}”."
 
-    assert said == [f"The parent “{meant.pk}” can be taken for the agent “{other.pk}”."]
+    for agent_id, old in (("agent", OTHERS), ("new", None)):
+        assert warning in say_move(agent_id, old, under(meant.pk, OTHERS))
+    assert warning not in say_move(other.pk, OTHERS, under(meant.pk, OTHERS))
+    assert say_move("agent", under(meant.pk, OTHERS), under(meant.pk, OTHERS)) == []
 
 
 # --- Templates and shadows --------------------------------------------------------------------------------------------
