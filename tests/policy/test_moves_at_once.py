@@ -30,7 +30,7 @@ from tests.support.factories import decide, make_agent, make_service, new_name
 from tests.support.holds import environment_at, hold_of, say
 from tests.support.kills import wait_until
 from tests.support.level_checks import check_levels
-from tests.support.scenes import at_once, is_waited_for
+from tests.support.scenes import Scene, at_once, is_waited_for
 from tests.support.trees import ancestors_of, counted_at, make_child, make_path, move_agent
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(60)]
@@ -234,8 +234,7 @@ def test_nobody_comes_under_an_agent_that_is_archived_at_the_same_moment(comes):
 
 def test_what_is_given_back_while_a_level_is_counted_anew_leaves_its_windows():
     root = make_agent()
-    child, service = make_child(root), make_service()
-    payment = Payment.objects.get(pk=decide(child, service, "6").payment_id)
+    payment = Scene(parent=root.pk).pay("6.00")  # on a chain of its own: elsewhere somebody would submit it later
 
     with transaction.atomic():
         recount(root.pk, by="ann", reason="verify_log said so")
