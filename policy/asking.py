@@ -71,7 +71,7 @@ def figures_of(rule: Rule, facts: Facts, objection: Explanation | None = None) -
     if objection is not None:
         asked = [objection.level]
     elif rule.judges_levels:
-        asked += [level for level in facts.levels if rule.is_in(level.facts.more)]
+        asked += [level for level in facts.levels if rule.is_in(level.facts.more.fields_given)]
     found = [(rule.figures(facts if level is None else level.facts), level) for level in asked]
     telling = [one for one in found if one[0].remaining is not None]
     return min(telling, key=lambda one: one[0].remaining or 0, default=found[0])
@@ -79,8 +79,8 @@ def figures_of(rule: Rule, facts: Facts, objection: Explanation | None = None) -
 
 def rules_of_all(facts: Facts) -> tuple[Rule, ...]:
     """Return the rules that the policies of an agent and of all above it have, in their order."""
-    mores = [facts.more, *(level.facts.more for level in facts.levels)]
-    return tuple(rule for rule in RULES if any(rule.is_in(more) for more in mores))
+    given = [facts.more.fields_given, *(level.facts.more.fields_given for level in facts.levels)]
+    return tuple(rule for rule in RULES if any(rule.is_in(fields) for fields in given))
 
 
 def find_refusing(facts: Facts, rules: Sequence[Rule]) -> Rule | None:

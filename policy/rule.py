@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from foundation.kernel.errors import ContractError
 from foundation.kernel.money import format_amount
 from policy.facts import Facts, Level
-from policy.more_limits import MoreLimits
 
 
 class Measure(Enum):
@@ -153,9 +152,9 @@ class Rule:
     holds: bool = False
     is_of_levels: bool | None = None
 
-    def is_in(self, more: MoreLimits) -> bool:
-        """Tell whether it is a rule of a policy with these optional limits."""
-        return not self.parts or not more.fields_given.isdisjoint(self.parts)
+    def is_in(self, fields_given: frozenset[str]) -> bool:
+        """Tell whether it is in a policy with these optional limits."""
+        return not self.parts or not fields_given.isdisjoint(self.parts)
 
     @property
     def judges_levels(self) -> bool:

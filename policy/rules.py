@@ -155,7 +155,7 @@ def rules_in_force(more: MoreLimits) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=1024)
 def _find_rules(fields_given: frozenset[str]) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES if not rule.parts or not fields_given.isdisjoint(rule.parts))
+    return tuple(rule for rule in RULES if rule.is_in(fields_given))
 
 
 def rules_for_approved(more: MoreLimits) -> tuple[Rule, ...]:

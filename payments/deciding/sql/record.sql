@@ -25,6 +25,7 @@ BEGIN
          WHERE a.id = agent.id;
         IF agent.counts_payments AND agent.paid > 0 THEN counted := counted || agent.id; END IF;
     END LOOP;
+
     IF p_payments IS NOT NULL THEN
         INSERT INTO payments_payment SELECT * FROM json_populate_recordset(NULL::payments_payment, p_payments);
         IF counted IS NOT NULL THEN

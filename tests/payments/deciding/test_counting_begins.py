@@ -7,7 +7,7 @@ import pytest
 
 from ledger.models import LogEntry
 from ledger.tallies import find_wrong_tallies
-from policy.more_limits import MoreLimits
+from policy.more_limits import NO_MORE, MoreLimits
 from policy.operations import set_policy
 from tests.payments.deciding.test_concurrency import Target
 from tests.support.invariants import check_agent
@@ -15,6 +15,10 @@ from tests.support.storms import Storm
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]
 _SHOTS, _MOST, _BEFORE = 300, 100, 20
+
+
+def change_to(target, more):
+    set_policy(target.agent.id, change=lambda present: replace(present, more=more), by="test")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,7 @@ def test_what_was_paid_until_a_policy_counts_is_counted_and_no_more_is_paid_than
     storm = Storm([target.shot() for _ in range(_SHOTS)], 3, 8)
     for number, _ in enumerate(storm):
         if number == _BEFORE:  # as many answers have come, and more payments are under way
-            set_policy(target.agent.id, change=lambda present: replace(present, more=more), by="test")
+            change_to(target, more)
 
     approved = LogEntry.objects.filter(agent=target.agent, result="approved")
     by_the_new = approved.filter(policy_revision=2).count()
@@ -34,4 +38,21 @@ def test_what_was_paid_until_a_policy_counts_is_counted_and_no_more_is_paid_than
     assert by_the_old < _MOST, "The storm was over before the policy was changed."
     assert by_the_old + by_the_new == _MOST
     assert list(find_wrong_tallies(target.agent)) == []
+    check_agent(target.agent.id)
+
+
+def test_what_is_paid_while_a_policy_does_not_count_is_counted_once_it_does_again(servers):
+    target = Target(servers, daily_limit="1000", weekly_limit="1000")
+    counting = MoreLimits(payments_per_day=_MOST)
+    changes = {_BEFORE: counting, 2 * _BEFORE: NO_MORE, 3 * _BEFORE: counting}
+
+    storm = Storm([target.shot() for _ in range(_SHOTS)], 3, 8)
+    for number, _ in enumerate(storm):
+        if (more := changes.get(number)) is not None:
+            change_to(target, more)
+
+    approved = LogEntry.objects.filter(agent=target.agent, result="approved")
+    assert approved.filter(policy_revision=3).exists(), "Nothing was paid while the policy did not count."
+    assert approved.filter(policy_revision__lt=4).count() < _MOST, "The storm was over before the last change."
+    assert approved.count() == _MOST
     check_agent(target.agent.id)

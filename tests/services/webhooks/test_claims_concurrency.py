@@ -145,7 +145,7 @@ def test_a_claim_that_began_before_a_registration_tells_the_earlier_url_nothing(
     with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
         claiming = pool.submit(closing, claim)
-        wait_until(is_waited_for, "it waits")
+        wait_until(is_waited_for, "the claim halts")
         payee.register_again("https://moved.example/hook")
         cursor.execute("SELECT pg_advisory_unlock(%s)", [_HALT])
 
@@ -164,7 +164,7 @@ def test_a_claim_that_began_before_a_move_to_another_host_has_the_new_url_and_th
     with connection.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("SELECT pg_advisory_lock(%s)", [_HALT])
         claiming = pool.submit(closing, claim)
-        wait_until(is_waited_for, "it waits")
+        wait_until(is_waited_for, "the claim halts")
         payee.register_again("https://moved.example/hook")
         approve_service(payee.id, by="test")
         (after,) = reveal_secrets(payee.id, by="ann")
@@ -210,7 +210,7 @@ def test_results_take_their_endpoints_in_one_order_so_that_workers_never_wait_in
         with transaction.atomic():
             WebhookEndpoint.objects.select_for_update().get(pk=first)
             future = pool.submit(lambda: at_once([lambda: record(at, *results)]))
-            wait_until(is_waited_for, "it waits for the registration")
+            wait_until(is_waited_for, "it waits for the first endpoint")
             # Who waits for the first has none of the others.
             free = WebhookEndpoint.objects.select_for_update(nowait=True).filter(pk__in=others)
             assert len(list(free)) == 5
