@@ -5,19 +5,20 @@
 -- payments (`counts_payments`): made from the log when it begins to, then with each payment. Whoever reads them checks that they have come
 -- as far as the log.
 
--- Counts a payment that an agent, whose policy counts them, has just made. The caller holds its row.
+-- Counts a payment that an agent, whose policy counts them, has just made. The caller holds its row: so nobody else makes its tallies.
 CREATE OR REPLACE FUNCTION ledger_tally_payment(p_agent text, p_payee text, p_amount numeric, p_entry text, p_at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    WITH tallied AS (
-        INSERT INTO ledger_tally AS t (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-             VALUES (p_agent, '', 1, p_amount, 0, 0, p_entry), (p_agent, p_payee, 1, p_amount, 0, 0, p_entry)
-                 ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
-                SET payments = t.payments + 1, spent = t.spent + EXCLUDED.spent, entry_id = EXCLUDED.entry_id
-          RETURNING t.payee, t.payments, t.spent
+    WITH more AS (
+        UPDATE ledger_tally t SET payments = t.payments + 1, spent = t.spent + p_amount, entry_id = p_entry
+         WHERE t.agent_id = p_agent AND t.payee IN ('', p_payee) RETURNING t.payee, t.payments, t.spent
+    ), first AS (
+        INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
+             SELECT p_agent, t.payee, 1, p_amount, 0, 0, p_entry FROM (VALUES (''), (p_payee)) AS t(payee)
+              WHERE NOT EXISTS (SELECT FROM more WHERE more.payee = t.payee) RETURNING payee, payments, spent
     )
     INSERT INTO ledger_tallymark (agent_id, payee, at, payments, spent)
-         SELECT p_agent, payee, p_at, payments, spent FROM tallied;
+         SELECT p_agent, t.payee, p_at, t.payments, t.spent FROM (TABLE more UNION ALL TABLE first) AS t;
 END $$;
 
 -- Makes the tallies of an agent anew, from the whole log and all that was given back: some seconds for a million payments.
@@ -25,9 +26,6 @@ CREATE OR REPLACE FUNCTION ledger_tally_anew(p_agent text) RETURNS void LANGUAGE
 BEGIN
     DELETE FROM ledger_tally WHERE agent_id = p_agent;
     DELETE FROM ledger_tallymark WHERE agent_id = p_agent;
-    -- Of an agent that has not paid yet, too: so it is known that nothing is missing.
-    INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-         VALUES (p_agent, '', 0, 0, 0, 0, NULL);
     WITH dated AS (
         -- What was in the future when the clock was repaired counts until the moment of the last of it, as in windows.sql.
         SELECT e.*, p.payee, e.amount::numeric AS paid, least(e.created_at, r.repaired_at) AS at,
@@ -48,9 +46,9 @@ BEGIN
           FROM counted WHERE is_kept OR carried_until IS NOT NULL
     )
     INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-    SELECT DISTINCT ON (payee) agent_id, payee, payments, spent, 0, 0, id FROM counted ORDER BY payee, payments DESC
-        ON CONFLICT (agent_id, payee) DO UPDATE
-           SET payments = EXCLUDED.payments, spent = EXCLUDED.spent, entry_id = EXCLUDED.entry_id;
+    (SELECT DISTINCT ON (payee) agent_id, payee, payments, spent, 0, 0, id FROM counted ORDER BY payee, payments DESC)
+    -- Of an agent that has not paid yet, too: so it is known that nothing is missing.
+    UNION ALL SELECT p_agent, '', 0, 0, 0, 0, NULL WHERE NOT EXISTS (SELECT FROM counted);
     UPDATE ledger_tally t SET returned_payments = r.payments, returned = r.amount
       FROM (SELECT p.payee, count(*) AS payments, sum(m.amount) AS amount
               FROM ledger_balancemovement m
@@ -76,17 +74,21 @@ CREATE OR REPLACE TRIGGER begin_tally AFTER INSERT ON policy_policyrevision
 -- What is given back leaves the tally; the windows look for it by when it was spent. It may have been held in the same moment: that is
 -- another entry with its id.
 CREATE OR REPLACE FUNCTION ledger_tally_return() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    paid_to text;
 BEGIN
     UPDATE ledger_tally SET returned_payments = returned_payments + 1, returned = returned + NEW.amount
      WHERE agent_id = NEW.agent_id AND payee = '';
-    -- Its payee has no tally yet if nothing has been counted since before it was paid first.
     IF FOUND THEN
-        INSERT INTO ledger_tally AS t (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
-             SELECT e.agent_id, e.service, 0, 0, 1, NEW.amount, NULL FROM ledger_logentry e
-              WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id
-                AND e.result = 'approved'
-                ON CONFLICT ON CONSTRAINT ledger_tally_pkey DO UPDATE
-               SET returned_payments = t.returned_payments + 1, returned = t.returned + NEW.amount;
+        SELECT e.service INTO paid_to FROM ledger_logentry e
+         WHERE e.agent_id = NEW.agent_id AND e.created_at = NEW.spent_at AND e.payment_id = NEW.payment_id AND e.result = 'approved';
+        UPDATE ledger_tally SET returned_payments = returned_payments + 1, returned = returned + NEW.amount
+         WHERE agent_id = NEW.agent_id AND payee = paid_to;
+        -- Its payee has no tally yet if nothing has been counted since before it was paid first.
+        IF NOT FOUND AND paid_to IS NOT NULL THEN
+            INSERT INTO ledger_tally (agent_id, payee, payments, spent, returned_payments, returned, entry_id)
+                 VALUES (NEW.agent_id, paid_to, 0, 0, 1, NEW.amount, NULL);
+        END IF;
     END IF;
     RETURN NULL;
 END $$;

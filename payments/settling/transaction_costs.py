@@ -53,11 +53,17 @@ _RECORD = """
          WHERE leg.tx = shares.tx AND leg.payment_id = shares.payment_id
      RETURNING leg.agent_id, leg.chain, leg.cost
     ),
-    used AS (
-        INSERT INTO payments_agentgas AS gas (agent_id, chain, hour, cost)
-        SELECT agent_id, chain, %(hour)s, sum(cost) FROM of_legs
-         GROUP BY agent_id, chain HAVING sum(cost) > 0 ORDER BY agent_id, chain
-            ON CONFLICT (agent_id, chain, hour) DO UPDATE SET cost = gas.cost + EXCLUDED.cost
+    used AS (SELECT agent_id, chain, sum(cost) AS cost FROM of_legs GROUP BY agent_id, chain HAVING sum(cost) > 0),
+    more AS (
+        UPDATE payments_agentgas AS gas SET cost = gas.cost + used.cost FROM used
+         WHERE gas.agent_id = used.agent_id AND gas.chain = used.chain AND gas.hour = %(hour)s
+     RETURNING gas.agent_id, gas.chain
+    ),
+    -- Whoever writes the same row at the same time undoes this, and it is done again with the next sweep.
+    first AS (
+        INSERT INTO payments_agentgas (agent_id, chain, hour, cost)
+        SELECT agent_id, chain, %(hour)s, cost FROM used
+         WHERE NOT EXISTS (SELECT FROM more WHERE more.agent_id = used.agent_id AND more.chain = used.chain)
     )
     SELECT count(*) FROM known
 """
