@@ -95,7 +95,11 @@ def brief_read(using: str | None = None, *, limit_ms: int = _LONGEST_READ_MS) ->
         if is_outermost:
             with connections[alias].cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {limit_ms}")
-        yield
+        was_brief, _reads.is_brief = _reads.is_brief, is_outermost or _reads.is_brief
+        try:
+            yield
+        finally:
+            _reads.is_brief = was_brief
 
 
 @contextmanager
@@ -108,6 +112,7 @@ def only_looking() -> Iterator[None]:
 
 class _Reads(threading.local):
     alias = DEFAULT_DB_ALIAS
+    is_brief = False
 
 
 _reads = _Reads()
@@ -116,6 +121,11 @@ _reads = _Reads()
 def reading_alias() -> str:
     """Name the connection that this thread reads from at the moment: the primary's, unless within `reading_from`."""
     return _reads.alias
+
+
+def is_in_brief_read() -> bool:
+    """Tell whether this thread's transaction is a `brief_read`, which writes nothing."""
+    return _reads.is_brief
 
 
 def reading_connection() -> BaseDatabaseWrapper:

@@ -33,7 +33,7 @@ class SharedSessions:
             return
         try:
             connections[DEFAULT_DB_ALIAS] = session
-            _close_if_ended(session)
+            close_if_ended(session)
             yield
         finally:
             connections[DEFAULT_DB_ALIAS] = own
@@ -66,7 +66,7 @@ def close_ended_sessions(**_signal: Any) -> None:
     """Close this thread's sessions whose server has gone, as in a failover: the next statement opens new ones."""
     for session in connections.all(initialized_only=True):
         if not session.in_atomic_block:
-            _close_if_ended(session)
+            close_if_ended(session)
 
 
 def close_failed_sessions(**_signal: Any) -> None:
@@ -76,7 +76,8 @@ def close_failed_sessions(**_signal: Any) -> None:
             session.close()
 
 
-def _close_if_ended(session: BaseDatabaseWrapper) -> None:
+def close_if_ended(session: BaseDatabaseWrapper) -> None:
+    """Close a session whose server has gone: its next statement opens another."""
     # An idle session gets nothing but its end; and whatever else it got, another one will do.
     opened = session.connection
     if opened is not None and (opened.closed or _has_input(opened.fileno())):

@@ -1,0 +1,47 @@
+"""Groups of agents: where PostgreSQL is distributed (Citus), all rows of a group are on one node, together.
+
+What is done for an agent is done within its group: `within` lets this thread use a session of the node that has the
+group, in which each table is the group's part of it. So no statement says where its rows are, and a decision is a
+transaction of one server. Without Citus there is one group, `WHOLE`, and `within` does nothing. No other module knows
+whether there are more; docs/operate/growing.md says what operators need to know, and `operators/distributing` makes it.
+
+Outside of groups, statements read the rows of all of them, and lock none.
+"""
+
+from foundation.groups.entering import (
+    across_groups,
+    add_agent,
+    any_group,
+    every_group,
+    for_agent,
+    group_here,
+    group_if_known,
+    group_of,
+    in_each_group,
+    in_other_groups,
+    lock_everywhere,
+    numbers_here,
+    outside_groups,
+    within,
+    within_any_group,
+    within_group_of,
+)
+from foundation.groups.places import WHOLE, Group, GroupAway, places, schema_of
+from foundation.groups.reading import (
+    are_of_groups,
+    by_group,
+    find_in_groups,
+    group_of_row,
+    read_of,
+    read_of_agents,
+    read_reachable,
+)
+
+forget = places.forget
+
+__all__ = [
+    "WHOLE", "Group", "GroupAway", "across_groups", "add_agent", "any_group", "are_of_groups", "by_group",
+    "every_group", "find_in_groups", "for_agent", "forget", "group_here", "group_if_known", "group_of", "group_of_row",
+    "in_each_group", "in_other_groups", "lock_everywhere", "numbers_here", "outside_groups", "read_of",
+    "read_of_agents", "read_reachable", "schema_of", "within", "within_any_group", "within_group_of",
+]  # fmt: skip

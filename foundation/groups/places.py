@@ -1,0 +1,168 @@
+"""Where the groups of agents are, and the sessions with their nodes, as this process knows them."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from foundation.database_sessions import close_if_ended
+from foundation.groups.joins import join_by_group
+
+# Where groups are is asked anew after this, and believed for no longer than that: so long after an operator has taken a
+# node out, nobody decides there any more, even if it is cut off and has not heard of it.
+_ASK_AFTER_S, BELIEVED_S = 2.0, 10.0
+# Sessions with a group that a process keeps while nobody uses them.
+_MOST_IDLE = 4
+_MOST_REMEMBERED = 100_000
+_IS_DISTRIBUTED = "SELECT to_regclass('distributed_place') IS NOT NULL"
+_OF_GROUPS = "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h'"
+_FIND_PLACES = "SELECT number, host, port FROM distributed_place ORDER BY place"
+_FIND_GROUPS = "SELECT agent_id, agent_group FROM distributed_agent WHERE agent_id = ANY(%s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Agents whose rows are together, by the number that these rows have; None: all agents there are."""
+
+    number: int | None
+
+    def __str__(self) -> str:
+        return "" if self.number is None else f"group {self.number}"
+
+
+WHOLE = Group(None)
+
+
+WHOLE = Group(None)
+
+
+class GroupAway(OperationalError):
+    """Nothing can be done for a group now: its node is away, was taken out, or the group is on another one."""
+
+
+class Here(threading.local):
+    group = WHOLE
+    outside: BaseDatabaseWrapper | None = None  # the session of this thread that is with no group
+
+
+class Places:
+    """Where the groups are, as this process knows it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.tables: set[str] = set()
+        self._is_distributed: bool | None = None
+        self._places: dict[Group, tuple[str, int] | None] = {}
+        self._asked_at = float("-inf")
+        self._idle: dict[Group, list[BaseDatabaseWrapper]] = {}
+        self._group_of: dict[str, Group] = {}
+
+    def groups(self) -> Sequence[Group]:
+        """List all groups, in one order."""
+        return tuple(self._look()) if self.are_there() else (WHOLE,)
+
+    def of(self, agent_id: str) -> Group | None:
+        """Find the group of an agent; None: there is no such agent. An agent stays in its group."""
+        self.learn([agent_id])
+        return self.known(agent_id)
+
+    def known(self, agent_id: str) -> Group | None:
+        """Tell the group of an agent that was learnt."""
+        return self._group_of.get(agent_id) if self.are_there() else WHOLE
+
+    def learn(self, agent_ids: Sequence[str]) -> None:
+        """Find the groups of agents that are not known yet."""
+        unknown = [one for one in agent_ids if one not in self._group_of] if self.are_there() else []
+        if unknown:
+            if len(self._group_of) >= _MOST_REMEMBERED:
+                self._group_of.clear()
+            self._group_of |= {agent_id: Group(number) for agent_id, number in _fetch(_FIND_GROUPS, [unknown])}
+
+    def take(self, group: Group) -> BaseDatabaseWrapper:
+        """Take a session with a group that no other thread uses. Raises GroupAway."""
+        place = self._look().get(group)
+        if place is None:
+            raise GroupAway(f"The node of {group} was taken out.")
+        with self._lock:
+            idle = self._idle.setdefault(group, [])
+            while idle:
+                session = idle.pop()
+                if (session.settings_dict["HOST"], session.settings_dict["PORT"]) == place:
+                    close_if_ended(session)
+                    return session
+                session.close()
+        return _open(group, *place)
+
+    def give_back(self, group: Group, session: BaseDatabaseWrapper) -> None:
+        """Let others use a session, or close it if it failed or there are enough."""
+        session.close_if_unusable_or_obsolete()
+        with self._lock:
+            idle = self._idle.setdefault(group, [])
+            if len(idle) < _MOST_IDLE:
+                idle.append(session)
+                return
+        session.close()
+
+    def forget(self) -> None:
+        """Ask anew for everything: a group was moved, or another database is used."""
+        with self._lock:
+            self._is_distributed, self._asked_at = None, float("-inf")
+            self._group_of.clear()
+            sessions, self._idle = [one for idle in self._idle.values() for one in idle], {}
+        for session in sessions:
+            session.close()
+
+    def are_there(self) -> bool:
+        if self._is_distributed is None:
+            self._is_distributed = bool(_fetch(_IS_DISTRIBUTED, [])[0][0])
+            if self._is_distributed:
+                self.tables = {name for (name,) in _fetch(_OF_GROUPS, [])}
+                join_by_group(self.tables, lambda: self._is_distributed is True and here.group == WHOLE)
+        return self._is_distributed
+
+    def _look(self) -> dict[Group, tuple[str, int] | None]:
+        """Ask where the groups are if it is time; while nobody can tell, what was known holds for `BELIEVED_S`."""
+        age_s = time.monotonic() - self._asked_at
+        if age_s < _ASK_AFTER_S:
+            return self._places
+        asked_at = time.monotonic()
+        try:
+            rows = _fetch(_FIND_PLACES, [])
+        except OperationalError as error:
+            if age_s < BELIEVED_S:
+                return self._places
+            raise GroupAway("Where the groups are is not known now.") from error
+        places = {Group(number): None if host is None else (host, port) for number, host, port in rows}
+        with self._lock:
+            self._places, self._asked_at = places, asked_at
+        return places
+
+
+here = Here()
+places = Places()
+
+
+def schema_of(group: Group) -> str:
+    """Name the schema that has a group's part of each table, on its node."""
+    return f"group_{group.number}"
+
+
+def _open(group: Group, host: str, port: int) -> BaseDatabaseWrapper:
+    """Make a session with the node of a group; it connects when it is used."""
+    session = connections.create_connection(DEFAULT_DB_ALIAS)
+    options = dict(session.settings_dict["OPTIONS"])
+    options["options"] = f"{options.get('options', '')} -c search_path={schema_of(group)},public".strip()
+    session.settings_dict = {**session.settings_dict, "HOST": host, "PORT": port, "OPTIONS": options}
+    session.inc_thread_sharing()
+    return session
+
+
+def _fetch(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows

@@ -1,0 +1,85 @@
+"""Read rows of agents from their groups, or of all groups, one after the other."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from django.db import OperationalError
+from django.db.models import Model, QuerySet
+
+from foundation.groups.entering import every_group, in_each_group, within, within_group_of
+from foundation.groups.places import WHOLE, Group, here, places
+
+T = TypeVar("T")
+
+
+def find_in_groups(find: Callable[[], T | None]) -> T | None:
+    """Find what is in one group, whichever: by asking one after the other, unless this thread is within one."""
+    for group in every_group() if here.group == WHOLE else [here.group]:
+        with within(group):
+            if (found := find()) is not None:
+                return found
+    return None
+
+
+def read_of(agent_id: str | None, read: Callable[[], Iterable[T]]) -> list[T]:
+    """Read rows of an agent from its group; None: those of all agents, from one group after the other."""
+    if agent_id is not None:
+        with within_group_of(agent_id):
+            return [*read()]
+    rows: list[T] = []
+    for group in every_group() if here.group == WHOLE else [here.group]:
+        with within(group):
+            rows += read()
+    return rows
+
+
+def read_reachable(read: Callable[[], Iterable[T]]) -> list[T]:
+    """Read rows of all groups whose nodes answer, from one group after the other; of this one, if within one."""
+    rows: list[T] = []
+    if here.group == WHOLE:
+        with suppress(OperationalError):
+            in_each_group(lambda: rows.extend(read()))
+        return rows
+    return [*read()]
+
+
+def by_group(agent_ids: Iterable[str]) -> dict[Group, list[str]]:
+    """Sort agents by their groups; those that do not exist are left out, unless nothing is distributed."""
+    ids = list(agent_ids)
+    places.learn(ids)
+    found: dict[Group, list[str]] = {}
+    for agent_id in ids:
+        group = places.known(agent_id)
+        if group is not None:
+            found.setdefault(group, []).append(agent_id)
+    return found
+
+
+def read_of_agents(agent_ids: Iterable[str], read: Callable[[list[str]], Iterable[T]]) -> list[T]:
+    """Read rows of some agents, from the group of each; those that do not exist are left out."""
+    rows: list[T] = []
+    for group, ids in by_group(agent_ids).items():
+        with within(group):
+            rows += read(ids)
+    return rows
+
+
+def are_of_groups(rows: QuerySet[Any]) -> bool:
+    """Tell whether rows are of several groups, from where this thread reads."""
+    return places.are_there() and here.group == WHOLE and rows.model._meta.db_table in places.tables
+
+
+def group_of_row(model: type[Model], pk: object) -> Group:
+    """Find the group of a row; `WHOLE` if its table is not of groups, or there is none.
+
+    Of what each group has one of, such as the state of a chain, it is the first that answers.
+    """
+    if not places.are_there() or here.group != WHOLE or model._meta.db_table not in places.tables:
+        return here.group
+
+    def find() -> Group | None:
+        rows = model._base_manager.filter(pk=pk)  # noqa: SLF001 - Django's own
+        return here.group if rows.exists() else None
+
+    return find_in_groups(find) or WHOLE
