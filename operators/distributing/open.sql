@@ -1,0 +1,77 @@
+-- What a node needs to work for a group: a schema with the group's part of each table, and the functions over it.
+--
+-- The parts are views of the shards: PostgreSQL's own tables, which it plans and locks as any other, without Citus. A view leaves out
+-- `agent_group`, which is the same in all rows of a shard, and its default there. So all SQL of the product is the same with and
+-- without Citus. These functions are made on each node; `manage.py distribute` calls them.
+
+-- Keeps a shard as it is once it is on another node: what is written here waits until a move of the shard has ended, and is then refused.
+CREATE OR REPLACE FUNCTION distributed_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+    PERFORM lock_shard_metadata(5, ARRAY[TG_ARGV[0]::bigint]);  -- 5: shared; a move takes it alone while it ends
+    IF NOT EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_local_group l USING (groupid) WHERE p.shardid = TG_ARGV[0]::bigint) THEN
+        RAISE EXCEPTION '% was moved to another node', TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Makes the schema of a group anew. `p_entries`: the functions that read what is on every node past Citus.
+CREATE OR REPLACE FUNCTION distributed_open(p_group int, p_entries text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    part text := 'group_' || p_group;
+    anchor bigint := get_shard_id_for_distribution_column('policy_agent', p_group);
+    one record;
+    highest bigint;
+    sequence text;
+BEGIN
+    SET LOCAL citus.enable_ddl_propagation = off;
+    SET LOCAL citus.override_table_visibility = off;
+    SET LOCAL check_function_bodies = off;
+    SET LOCAL client_min_messages = warning;
+    CREATE SCHEMA IF NOT EXISTS node;
+    EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', part);
+    EXECUTE format('CREATE SCHEMA %I', part);
+    FOR one IN
+        SELECT c.relname AS name, s.shardid, format('%I.%I', n.nspname, c.relname || '_' || s.shardid) AS shard, p.partmethod = 'h' AS is_part,
+               (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'agent_group') AS columns
+          FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+          JOIN pg_dist_shard s ON s.logicalrelid = p.logicalrelid
+         WHERE n.nspname = 'public'
+           AND CASE WHEN p.partmethod = 'h' THEN s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, p_group)
+                    ELSE p.repmodel = 't' END
+    LOOP
+        IF one.is_part THEN
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN agent_group SET DEFAULT %s', one.shard, p_group);
+            EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, one.name, one.columns, one.shard);
+            EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
+                           ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
+        ELSE
+            EXECUTE format('CREATE OR REPLACE VIEW node.%I AS SELECT * FROM %s', one.name, one.shard);
+        END IF;
+    END LOOP;
+    -- A shard has no sequence. Each group counts in steps of all groups that can be, on from the highest number it has: so numbers are unique
+    -- over all groups, and never fall in one, wherever it is moved.
+    FOR one IN
+        SELECT c.relname AS name, a.attname AS column_name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+          JOIN pg_dist_partition p ON p.logicalrelid = c.oid AND p.partmethod = 'h'
+         WHERE a.attidentity <> '' AND NOT a.attisdropped
+    LOOP
+        EXECUTE format('SELECT COALESCE(max(%I), 0) FROM %I.%I', one.column_name, part, one.name) INTO highest;
+        sequence := format('%I.%I', part, one.name || '_' || one.column_name || '_seq');
+        EXECUTE format('CREATE SEQUENCE %s INCREMENT 1024 START %s', sequence,
+                       (highest / 1024 + 1) * 1024 + (SELECT g.place FROM public.distributed_group g WHERE g.number = p_group));
+        EXECUTE format('ALTER VIEW %I.%I ALTER COLUMN %I SET DEFAULT nextval(%L)', part, one.name, one.column_name, sequence);
+    END LOOP;
+    PERFORM set_config('search_path', 'public', true);
+    FOR one IN
+        SELECT p.proname AS name, pg_get_functiondef(p.oid) AS definition FROM pg_proc p
+         WHERE p.pronamespace = 'public'::regnamespace AND p.prokind = 'f' AND p.proname NOT LIKE 'distributed\_%'
+           AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e') ORDER BY p.oid
+    LOOP
+        PERFORM set_config('search_path', format('%I, node, public', part), true);
+        EXECUTE replace(one.definition, 'FUNCTION public.', format('FUNCTION %I.', part));
+        IF one.name = ANY (p_entries) THEN
+            EXECUTE format('ALTER FUNCTION %I.%I SET search_path = %I, node, public', part, one.name, part);
+        END IF;
+    END LOOP;
+END $$;

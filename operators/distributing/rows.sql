@@ -1,0 +1,54 @@
+-- The group of each row. Agents of a tree are together; what one server shared, each group gets.
+INSERT INTO distributed_agent (agent_id, agent_group)
+     SELECT a.id, g.number FROM policy_agent a
+       JOIN distributed_group g ON g.place = (hashtext(COALESCE(a.ancestors[1], a.id)) & 2147483647) % (SELECT count(*) FROM distributed_group);
+
+-- Copies the rows of a table that a condition names to all groups that they are not in.
+CREATE FUNCTION pg_temp.copy_rows(p_table text, p_condition text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    columns text := (SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+                      WHERE attrelid = p_table::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'agent_group');
+BEGIN
+    EXECUTE format('INSERT INTO %1$I (%2$s, agent_group) OVERRIDING SYSTEM VALUE SELECT %3$s, g.number FROM %1$I t JOIN distributed_group g ON %4$s',
+                   p_table, columns, 't.' || replace(columns, ', ', ', t.'), 'g.number <> t.agent_group AND ' || p_condition);
+END $$;
+
+-- By their agent.
+DO $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY ARRAY['policy_policyrevision', 'policy_shadowrevision', 'ledger_logentry', 'ledger_balancemovement', 'ledger_hold',
+                               'ledger_tally', 'ledger_tallymark', 'ledger_clockrepair', 'payments_payment', 'payments_leg', 'payments_agentgas'] LOOP
+        EXECUTE format('UPDATE %I t SET agent_group = a.agent_group FROM distributed_agent a WHERE a.agent_id = t.agent_id', one);
+    END LOOP;
+END $$;
+UPDATE policy_agent t SET agent_group = a.agent_group FROM distributed_agent a WHERE a.agent_id = t.id;
+UPDATE ledger_levelpayment t SET agent_group = a.agent_group FROM distributed_agent a WHERE a.agent_id = t.level_id;
+
+-- Relayers submit for one group from now on. A transaction of before may have paid for several: each of them gets it, with the account that
+-- submitted it, which is no relayer of theirs: as one of an earlier seed, whose key is gone.
+UPDATE payments_relayer t SET agent_group = g.number
+  FROM distributed_group g WHERE g.place = t.number % (SELECT count(*) FROM distributed_group);
+UPDATE payments_settlement t SET agent_group = COALESCE(
+       (SELECT min(l.agent_group) FROM payments_leg l WHERE l.tx = t.tx), (SELECT r.agent_group FROM payments_relayer r WHERE r.id = t.relayer_id));
+SELECT pg_temp.copy_rows('payments_settlement', 'EXISTS (SELECT FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = g.number)');
+UPDATE payments_transition t SET agent_group = (SELECT min(s.agent_group) FROM payments_settlement s WHERE s.tx = t.settlement_id);
+SELECT pg_temp.copy_rows('payments_relayer', 'EXISTS (SELECT FROM payments_settlement s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
+UPDATE payments_relayer t SET number = 1000000 + t.number, is_enabled = false
+  FROM distributed_group g
+ WHERE g.number = t.agent_group AND g.place <> t.number % (SELECT count(*) FROM distributed_group);
+
+-- What is seen of chains and payees; and the endpoints of payees, which receive the events of all groups.
+UPDATE payments_chainstate SET agent_group = (SELECT min(number) FROM distributed_group);
+UPDATE payments_payeestate SET agent_group = (SELECT min(number) FROM distributed_group);
+UPDATE services_webhookendpoint t SET agent_group = COALESCE(
+       (SELECT a.agent_group FROM distributed_agent a WHERE a.agent_id = t.agent_id), (SELECT min(number) FROM distributed_group));
+SELECT pg_temp.copy_rows('payments_chainstate', 'true');
+SELECT pg_temp.copy_rows('payments_payeestate', 'true');
+SELECT pg_temp.copy_rows('services_webhookendpoint', 't.agent_id IS NULL');
+UPDATE services_webhookevent t SET agent_group = COALESCE(
+       (SELECT a.agent_group FROM distributed_agent a WHERE a.agent_id = COALESCE(t.agent_id, t.payload::jsonb -> 'data' ->> 'agentId')),
+       (SELECT min(number) FROM distributed_group));
+UPDATE services_webhookdelivery t SET agent_group = e.agent_group FROM services_webhookevent e WHERE e.id = t.event_id;
+UPDATE services_webhookattempt t SET agent_group = e.agent_group FROM services_webhookevent e WHERE e.id = t.delivery_id;
