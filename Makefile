@@ -15,7 +15,7 @@ EMBEDDED ?= true
 export EMBEDDED
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage hard hard-tests wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing tables sbom check lint format types layers deps django lock clean distclean always
+.PHONY: help demo test coverage hard hard-tests test-citus wheels fresh-machine fuzz bench crashtest overspend image-drill bench-settle bench-sign bench-webhooks contract-breaks screenshots drawing tables sbom check lint format types layers deps django lock clean distclean always
 
 help: ## List what can be run
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ hard: $(VENV)/.installed-dev ## Check what a release needs beyond `make test`, a
 
 hard-tests: $(VENV)/.installed-dev ## Run the tests that `make test` leaves out
 	@exec $(PYTEST) $(PARALLEL) -m hard
+
+test-citus: $(VENV)/.installed-dev ## Run the tests of a distributed database (CITUS=FOLDER, with cluster.py and install.sh, as root)
+	@exec $(PY) -m tests.distributed $(ARGS)
 
 wheels: $(VENV)/.installed-dev ## Ask whether each locked package has a wheel for every Python and platform
 	@exec $(PY) -m tests.wheels $(ARGS)

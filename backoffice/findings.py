@@ -10,6 +10,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from foundation import silent_processes
 from foundation.findings import Finder, Finding, Kind, Page, Severity
+from foundation.groups import outside_groups
 from foundation.recent import Recent
 from ledger import findings as of_ledger
 from payments import findings as of_payments
@@ -54,7 +55,8 @@ def errands(findings: Iterable[Finding]) -> list[Finding]:
 
 def find_work() -> list[Finding]:
     """Find all that waits for somebody, the worst first."""
-    found = errands(finding for finder in OF_STAFF for finding in finder.find())
+    with outside_groups():
+        found = errands(finding for finder in OF_STAFF for finding in finder.find())
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
 
 

@@ -9,6 +9,7 @@ from django.db.models import Q
 from backoffice.hits import MOST_OF_A_KIND
 from chains.addresses import RecipientError, read_evm_address
 from foundation.database import reading_connection
+from foundation.groups import read_reachable
 from payments.models import Settlement
 
 _LEAST_HASH = 6  # as notices shorten them: 0x and four digits
@@ -28,9 +29,13 @@ class Term(str):  # noqa: SLOT000 - it remembers what it found
     @cached_property
     def entries_with_key(self) -> list[str]:
         """The entries with this idempotency key, which each agent may have used."""
-        with reading_connection().cursor() as cursor:
-            cursor.execute(_BY_KEY, [str(self), MOST_OF_A_KIND])
-            return [row[0] for row in cursor.fetchall()]
+
+        def read() -> list[str]:
+            with reading_connection().cursor() as cursor:
+                cursor.execute(_BY_KEY, [str(self), MOST_OF_A_KIND])
+                return [row[0] for row in cursor.fetchall()]
+
+        return read_reachable(read)[:MOST_OF_A_KIND]
 
 
 def begins(prefix: str, term: str, field: str = "pk") -> Q:

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from foundation.database import fetch_rows
+from foundation.groups import for_agent
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import LARGEST_SKEW, format_instant, to_milliseconds, utc_now
@@ -73,21 +74,21 @@ def find_ahead(now: datetime) -> QuerySet[Agent]:
     return Agent.objects.filter(last_entry_at__gt=now + LARGEST_SKEW).order_by("id")
 
 
+@for_agent
 def find_waiting(agent_id: str, now: datetime) -> list[str]:
     """Find the other agents whose payments are answered with 503 because this one is ahead.
 
     They are all below it, and all who share a budget in which it has paid in the future, even if it has left that.
     """
     levels = {agent_id, *_find_levels_ahead(agent_id, now)}
-    waiting = {agent.pk for level in levels for agent in find_below(level)}
-    return sorted((waiting | levels) - {agent_id})
+    return sorted(levels.union(agent.pk for level in levels for agent in find_below(level)) - {agent_id})
 
 
 def _find_levels_ahead(agent_id: str, now: datetime) -> list[str]:
-    ((levels,),) = fetch_rows("SELECT ledger_levels_ahead(%(agent)s, %(now)s)", {"agent": agent_id, "now": now})
-    return list(levels)
+    return list(fetch_rows("SELECT ledger_levels_ahead(%(agent)s, %(now)s)", {"agent": agent_id, "now": now})[0][0])
 
 
+@for_agent
 def repair_clock(agent_id: str, *, by: str, reason: str) -> ClockRepair:
     """Let an agent go on at the present time although its last entry is in the future; the repair is recorded.
 

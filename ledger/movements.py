@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from foundation.groups import for_agent
 from foundation.kernel.ids import first_id
 from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 
@@ -9,6 +10,7 @@ from ledger.models import BalanceMovement, LogEntry, MovementKind, Result
 _NEAR = timedelta(minutes=10)
 
 
+@for_agent
 def find_newest_by_hand(agent_id: str) -> int:
     """Find the id of the newest movement of an agent's balance by hand; 0: there is none."""
     by_hand = BalanceMovement.objects.filter(

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import Sum
 
+from foundation.groups import for_agent
 from foundation.kernel.assets import Asset
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
@@ -19,6 +20,7 @@ from policy.parents import lock_agent
 MAX_REASON_LENGTH = 500
 
 
+@for_agent
 def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", chain: str | None = None) -> Agent:
     """Credit an agent's allowance with money on a `chain` (CAIP-2). The caller checks that the money is there.
 
@@ -33,6 +35,7 @@ def fund_agent(agent_id: str, *, amount: Decimal, by: str, reason: str = "", cha
     return agent
 
 
+@for_agent
 def withdraw_funds(
     agent_id: str,
     *,
@@ -63,6 +66,7 @@ def withdraw_funds(
         return move_balance(agent, kind=MovementKind.WITHDRAWAL, amount=-amount, by=by, reason=reason, chain=chain)
 
 
+@for_agent
 def adjust_balance(
     agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
 ) -> Agent:

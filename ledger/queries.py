@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connection
 
 from foundation.database import fetch_briefly, in_batches, reading_alias
+from foundation.groups import find_in_groups, for_agent, read_of, read_of_agents
 from foundation.kernel.ids import time_of
 from ledger.models import ClockRepair, LogEntry
 from policy.models import Agent
@@ -108,6 +110,7 @@ def find_budget(agent_id: str) -> Budget | None:
     return find_budgets([agent_id]).get(agent_id)
 
 
+@for_agent
 def find_budget_with_levels(agent_id: str) -> tuple[Budget, list[Budget]] | None:
     """Read an agent's budget and those of all above it, the parent first, as of one moment; None: no such agent."""
     found = {row[0]: Budget(*row) for row in fetch_briefly(_WITH_LEVELS, [agent_id])}
@@ -117,10 +120,11 @@ def find_budget_with_levels(agent_id: str) -> tuple[Budget, list[Budget]] | None
 
 def find_budgets(agent_ids: Sequence[str]) -> dict[str, Budget]:
     """Read the budgets of some agents, a page of them at most, by id; an agent that does not exist has none."""
-    rows = fetch_briefly(_BUDGETS, [list(agent_ids)])
+    rows = read_of_agents(agent_ids, lambda ids: fetch_briefly(_BUDGETS, [ids]))
     return {row[0]: Budget(*row) for row in rows}
 
 
+@for_agent
 def find_fitting_moment(agent_id: str, payee: str, total: Decimal, now: datetime, wait: Wait) -> datetime:
     """Find the first moment at which what a limit of the agent waits for has come to pass, if it pays nothing more.
 
@@ -141,7 +145,8 @@ def read_log_page(
     `key` is an idempotency key of the agent.
     """
     statement, parameters = log_page(agent_id=agent_id, result=result, key=key, before_id=before_id, size=size + 1)
-    page = [ShownEntry(*row) for row in fetch_briefly(statement, parameters)]
+    page = [ShownEntry(*row) for row in read_of(agent_id, lambda: fetch_briefly(statement, parameters))]
+    page.sort(key=attrgetter("id"), reverse=True)
     return page[:size], len(page) > size
 
 
@@ -171,7 +176,8 @@ def find_shown_entry(entry_id: str) -> ShownEntry | None:
     """Read one entry of the log as it is shown; None: there is none of this id."""
     if not _ENTRY_ID.fullmatch(entry_id):
         return None
-    return next((ShownEntry(*row) for row in fetch_briefly(f"{_SHOWN} WHERE id = %s", [entry_id])), None)
+    rows = find_in_groups(lambda: fetch_briefly(f"{_SHOWN} WHERE id = %s", [entry_id]) or None)
+    return ShownEntry(*rows[0]) if rows else None
 
 
 def read_chain(agent: Agent) -> Iterator[LogEntry]:

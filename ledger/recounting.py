@@ -3,6 +3,7 @@
 from django.db import transaction
 
 from foundation.database import fetch_rows
+from foundation.groups import for_agent
 from foundation.kernel.errors import OperationRefused
 from ledger.models import Tally
 from policy.places import place_anew
@@ -10,6 +11,7 @@ from policy.queries import find_revision_in_force
 from staff.audit import record
 
 
+@for_agent
 def recount(agent_id: str, *, by: str, reason: str) -> int:
     """Record anew where an agent is in its tree, what those below it have paid, and its tallies.
 

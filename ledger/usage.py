@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from foundation.database import fetch_briefly
+from foundation.groups import read_of_agents
 from foundation.kernel.money import EXACT
 
 NEAR_A_LIMIT = Decimal("0.8")
@@ -165,7 +166,7 @@ class Usage:
 
 def find_usage(agent_ids: Sequence[str]) -> list[Usage]:
     """Read the usage of agents, as many as there are, in no certain order."""
-    return [Usage(*row) for row in fetch_briefly(_USAGE, [list(agent_ids)])]
+    return [Usage(*row) for row in read_of_agents(agent_ids, lambda ids: fetch_briefly(_USAGE, [ids]))]
 
 
 def share(spent: Decimal, limit: Decimal) -> Decimal:

@@ -66,7 +66,7 @@ class PaymentsConfig(AppConfig):
             installations.get_or_create(id=1, defaults={"salt": token_bytes(32), "created_at": utc_now()})
 
 
-def _wake_broadcaster(chain: str) -> None:
+def _wake_broadcaster(chain: str, group: int | None) -> None:
     from payments.tasks import broadcast_payments  # loaded by those who approve payments, not by every command
 
-    broadcast_payments.apply_async((chain,), retry=False)
+    broadcast_payments.apply_async((chain,) if group is None else (chain, group), retry=False)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from foundation.database import fetch_briefly
+from foundation.groups import find_in_groups, read_of
 from foundation.kernel.ids import EPOCH, first_id, time_of
 from payments.lifecycle import SettlementState
 
@@ -83,13 +84,15 @@ def find_payment(payment_id: str) -> PaymentState | None:
     """Read a payment with its entry and its transactions."""
     if not is_payment_id(payment_id):
         return None
-    return next(_group(fetch_briefly(f"{_STATES}(%s::text[])", [[payment_id]])), None)
+    rows = find_in_groups(lambda: fetch_briefly(f"{_STATES}(%s::text[])", [[payment_id]]) or None)
+    return next(_group(rows or []), None)
 
 
 def read_payment_page(filters: PaymentFilters, *, before_id: str | None, size: int) -> tuple[list[PaymentState], bool]:
     """Read up to `size` payments, newest first, older than the payment `before_id`; tell whether there are more."""
     ids, parameters = payment_page(filters, before_id=before_id, size=size + 1)
-    page = list(_group(fetch_briefly(f"{_STATES}(ARRAY({ids}))", parameters)))
+    page = list(_group(read_of(filters.agent_id, lambda: fetch_briefly(f"{_STATES}(ARRAY({ids}))", parameters))))
+    page.sort(key=attrgetter("id"), reverse=True)
     return page[:size], len(page) > size
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from foundation.groups import read_reachable
 from foundation.kernel.ids import first_id
 from foundation.kernel.times import is_fresh
 from ledger.models import Hold
@@ -62,9 +63,16 @@ class ContradictingNode:
         return f"{self.alias}: node {self.number} of {self.count} contradicts the others about {self.about}."
 
 
+def find_chain_states() -> dict[str, ChainState]:
+    """Read the state of each chain. Groups of agents have the same, unless one was away: then it is the worst."""
+    states = read_reachable(lambda: ChainState.objects.order_by("chain"))
+    states.sort(key=lambda one: (bool(one.stopped_reason), bool(one.mismatch), -one.observed_at.timestamp()))
+    return {state.chain: state for state in states}
+
+
 def find_contradicting_nodes(now: datetime) -> list[ContradictingNode]:
     """Find the nodes of served chains that have contradicted the others within the last hour."""
-    states = dict(ChainState.objects.exclude(contradictions={}).values_list("chain", "contradictions"))
+    states = {chain: state.contradictions for chain, state in find_chain_states().items()}
     found = [
         ContradictingNode(caip2, served.chain.alias, int(number), len(served.rpc_urls), _read_at(one), one["about"])
         for caip2, served in settings.CHAINS.items()
@@ -98,7 +106,7 @@ class AssetOnChain:
 
 def find_assets_on_chains() -> list[AssetOnChain]:
     """Find for every served chain which of its assets are paid with there, as the watcher last saw it."""
-    states = dict(ChainState.objects.values_list("chain", "state"))
+    states = {chain: state.state for chain, state in find_chain_states().items()}
     return [
         AssetOnChain(
             caip2,

@@ -11,6 +11,7 @@ from typing import Any
 from celery import current_app, shared_task
 
 from chains.port import ChainAdapter, ChainUnavailable
+from foundation.groups import WHOLE, Group, every_group, in_each_group, within
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
@@ -40,31 +41,37 @@ _searched_here: set[str] = set()
 
 @shared_task(ignore_result=True)
 def on_every_chain(task: str) -> None:
-    """Send a task for each chain separately: a chain that does not answer does not delay the others."""
+    """Send a task for each chain separately: a chain that does not answer does not delay the others.
+
+    Settling is a task of each group, too: one whose node is away does not delay the others either.
+    """
     if task not in {one.name for one in (sweep_payments, observe_chain, watch_deposits, reconcile_chain)}:
         raise ValueError("This is no task of a chain.")
+    groups = every_group() if task == sweep_payments.name else (WHOLE,)
     for chain in served_chains():
-        current_app.send_task(task, (chain,), expires=_EXPIRES_S)
+        for group in groups:
+            of_group = () if group.number is None else (group.number,)
+            current_app.send_task(task, (chain, *of_group), expires=_EXPIRES_S)
 
 
 @shared_task(ignore_result=True)
-def broadcast_payments(chain: str) -> None:
-    """Send what was just approved on a chain."""
-    _run_step(broadcast, chain)
+def broadcast_payments(chain: str, group: int | None = None) -> None:
+    """Send what was just approved on a chain, in a group."""
+    _run_step(broadcast, chain, _find_group(group))
 
 
 @shared_task(ignore_result=True)
-def sweep_payments(chain: str) -> None:
+def sweep_payments(chain: str, group: int | None = None) -> None:
     """Confirm what was sent, resolve what is unpaid, and send what was missed or fits in a relayer's queue now."""
     _find(chain)
-    work = find_open_work(chain)
+    of_group = _find_group(group)
+    with within(of_group):
+        work = find_open_work(chain)
     if work.is_open or work.is_unpaid:
-        _run_step(confirm, chain)
-        _run_step(resolve_unpaid, chain)
-        _run_step(give_back_expired, chain)
-        _run_step(broadcast, chain)
+        for step in (confirm, resolve_unpaid, give_back_expired, broadcast):
+            _run_step(step, chain, of_group)
     if work.is_open or work.is_without_cost:
-        _run_step(read_costs, chain)
+        _run_step(read_costs, chain, of_group)
 
 
 @shared_task(ignore_result=True)
@@ -104,18 +111,22 @@ def end_holds() -> None:
     if clocks_agree(read_clocks()):
         with hold("end_holds") as is_ours:
             if is_ours:
-                finish_holds(payment_environment())
+                in_each_group(lambda: finish_holds(payment_environment()))
                 end_requests()
 
 
-def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
-    """Run one step on one chain, unless another worker is running it; returns whether it ran here to its end."""
+def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str, group: Group = WHOLE) -> bool:
+    """Run one step on one chain, unless another worker is running it; returns whether it ran here to its end.
+
+    Within a group, it is about this group's payments.
+    """
     with working_on(chain=chain):
         adapter = _find(chain)
         if not clocks_agree(read_clocks()):
             return False  # a wrong clock would date what other processes rely on
-        with hold(f"{step.__name__} {chain}") as is_ours:
-            if not is_ours:
+        name = " ".join(filter(None, (step.__name__, chain, str(group))))
+        with hold(name) as is_ours, within(group):
+            if not is_ours or (group != WHOLE and not clocks_agree(read_clocks())):
                 return False
             try:
                 step(chain, adapter)
@@ -133,6 +144,18 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str) -> bool:
             finally:
                 record_contradictions(chain, adapter)
             return True
+
+
+def _find_group(number: int | None) -> Group:
+    """Find a group whose number came from the broker.
+
+    Raises:
+        ValueError: there is none of this number; it is not told.
+    """
+    group = Group(number)
+    if group not in every_group():
+        raise ValueError("There is no such group.")
+    return group
 
 
 def _find(chain: str) -> ChainAdapter:

@@ -2,6 +2,7 @@
 
 from django.db import transaction
 
+from foundation.groups import for_agent
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
@@ -11,6 +12,7 @@ from policy.models import Agent, AgentStatus, ApiKey
 from policy.parents import PATH, find_below, lock_agent, lock_with_ancestors
 
 
+@for_agent
 def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Archive a paused agent without money or open payments, and revoke the keys that are bound to it.
 
@@ -41,6 +43,7 @@ def archive_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     return agent
 
 
+@for_agent
 def restore_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Take an agent back from the archive. It stays paused, and its keys stay revoked.
 

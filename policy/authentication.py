@@ -21,6 +21,7 @@ from foundation.api.client_address import client_address
 from foundation.api.credentials import sent_credentials
 from foundation.api.environ import forget_caller
 from foundation.api.errors import REALM
+from foundation.groups import within_group_of
 from foundation.kernel.errors import AgentNotFound, InsufficientScope, InvalidApiKey
 from foundation.prepared_statements import fetch_prepared
 from policy.address_ranges import is_inside
@@ -149,8 +150,10 @@ def agent_asked_for(caller: Caller, agent_id: str | None) -> str | None:
         return caller.agent_id
     if not may_act_for(caller, agent_id):
         raise InsufficientScope
-    if caller.agent_id is None and not Agent.objects.filter(pk=agent_id).exists():
-        raise AgentNotFound
+    if caller.agent_id is None:
+        with within_group_of(agent_id):
+            if not Agent.objects.filter(pk=agent_id).exists():
+                raise AgentNotFound
     return agent_id
 
 

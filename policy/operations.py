@@ -5,7 +5,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from foundation.database import SIGNER_LOCK, lock_name
+from foundation.database import SIGNER_LOCK
+from foundation.groups import add_agent, for_agent, group_of, lock_everywhere, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -28,12 +29,13 @@ def create_agent(
     """
     check_new_agent(agent_id, asset, limits)
     at = now or utc_now()
-    with transaction.atomic():
+    with within(group_of(agent_id, below=limits.more.parent)), transaction.atomic():
         ancestors = find_place(agent_id, asset, limits.more.parent)
         columns = {"asset": asset, "created_at": at, "ancestors": ancestors}
         agent, is_new = Agent.objects.get_or_create(id=agent_id, defaults=columns)
         if not is_new:
             raise OperationRefused(f"There is an agent {agent_id} already.")
+        add_agent(agent_id)
         revision = add_revision(agent, limits, by, at, is_by_one=is_by_one)
         changes.record_agent(agent, revision, by=by, reason=reason)
     return agent
@@ -49,6 +51,7 @@ def check_new_agent(agent_id: str, asset: Asset, limits: Limits) -> None:
     check_limits(asset, limits)
 
 
+@for_agent
 def set_policy(
     agent_id: str,
     *,
@@ -76,11 +79,13 @@ def set_policy(
         return revise(agent, change, by=by, reason=reason, is_by_one=is_by_one, now=now)
 
 
+@for_agent
 def pause_agent(agent_id: str, *, by: str, reason: str = "", now: datetime | None = None) -> Agent:
     """Pause an agent: once this returns, none of its payments is approved. `now` replaces the clock."""
     return _set_status(agent_id, AgentStatus.PAUSED, by, reason, now)
 
 
+@for_agent
 def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
     """Resume a paused agent: its payments are approved again.
 
@@ -100,7 +105,7 @@ def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime
         OperationRefused: it was switched since.
     """
     with transaction.atomic():
-        lock_name(SIGNER_LOCK)
+        lock_everywhere(SIGNER_LOCK)
         switch, _ = SignerSwitch.objects.get_or_create(id=1)
         if seen is not None and switch.changed_at != seen:
             raise OperationRefused("The signer was switched meanwhile. Look at it again.")

@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 from psycopg.errors import DeadlockDetected
 
 from foundation.database import TREE_LOCK, lock_name, write_rows
+from foundation.groups import group_of, within_group_of
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
 
@@ -119,6 +120,7 @@ def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1
     """
     if parent is None:
         return None
+    check_is_together(agent_id, parent)
     lock_name(TREE_LOCK)
     above = lock_with_ancestors(parent)
     ancestors = place_under(above, agent_id, asset, height)
@@ -127,17 +129,31 @@ def find_place(agent_id: str, asset: str, parent: str | None, *, height: int = 1
     return ancestors
 
 
+def check_is_together(agent_id: str, parent: str) -> None:
+    """Check that an agent, which may be a new one, is or will be on the server of its parent.
+
+    Raises:
+        OperationRefused: it is on another one.
+    """
+    if group_of(agent_id, below=parent) != group_of(parent):
+        raise OperationRefused(
+            f"{agent_id} and {parent} are on different servers, and a tree is on one: make a new agent under {parent}."
+        )
+
+
 def check_place(agent_id: str, asset: str, parent: str) -> None:
     """Check whether an agent, which may be a new one, could be under this parent now. Locks nothing.
 
     Raises:
         OperationRefused: says why it cannot.
     """
-    above = Agent.objects.filter(pk=parent).first()
-    if above is None:
-        raise OperationRefused(f"There is no agent {parent}.")
-    agent = Agent.objects.filter(pk=agent_id).first()
-    place_under(above, agent_id, asset, 1 if agent is None else _height(agent))
+    check_is_together(agent_id, parent)
+    with within_group_of(parent):
+        above = Agent.objects.filter(pk=parent).first()
+        if above is None:
+            raise OperationRefused(f"There is no agent {parent}.")
+        agent = Agent.objects.filter(pk=agent_id).first()
+        place_under(above, agent_id, asset, 1 if agent is None else _height(agent))
 
 
 def place_under(above: Agent, agent_id: str, asset: str, height: int = 1) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from django.db import transaction
 
+from foundation.groups import for_agent
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -19,11 +20,13 @@ from policy.queries import find_revision_in_force
 from policy.revisions import check_limits, columns_of, limits_of
 
 
+@for_agent
 def find_shadow(agent_id: str) -> ShadowRevision | None:
     """Read an agent's shadow; None: it has none."""
     return ShadowRevision.objects.filter(agent=agent_id).first()
 
 
+@for_agent
 def begin_shadow(agent_id: str, *, change: Callable[[Limits], Limits], by: str, reason: str = "") -> ShadowRevision:
     """Try limits on an agent from now on, made from those in force; they replace the shadow that it has.
 
@@ -49,6 +52,7 @@ def begin_shadow(agent_id: str, *, change: Callable[[Limits], Limits], by: str, 
     return shadow
 
 
+@for_agent
 def drop_shadow(agent_id: str, *, by: str, reason: str = "") -> None:
     """Try limits no more on an agent.
 

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from foundation.groups import for_agent
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -112,6 +113,7 @@ def _save_version(template: PolicyTemplate, limits: Limits, by: str) -> None:
     template.save()
 
 
+@for_agent
 def follow_template(
     agent_id: str,
     name: str,

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
+from foundation.groups import within_group_of
 from policy.models import PolicyRevision
 from policy.serializers import limits_to_show
 from services.models import Service, ServiceStatus
@@ -29,12 +30,13 @@ def payable_services(agent_id: str | None) -> "QuerySet[Service]":
     )
     if agent_id is None:
         return approved
-    in_force = PolicyRevision.objects.filter(number=F("agent__policy_revision"))
-    policy = in_force.filter(agent=agent_id).select_related("agent").first()
-    if policy is None:
-        return approved.none()
-    above = policy.agent.ancestors or ()
-    policies = [policy, *(in_force.filter(agent__in=above) if above else ())]
+    with within_group_of(agent_id):
+        in_force = PolicyRevision.objects.filter(number=F("agent__policy_revision"))
+        policy = in_force.filter(agent=agent_id).select_related("agent").first()
+        if policy is None:
+            return approved.none()
+        above = policy.agent.ancestors or ()
+        policies = [policy, *(in_force.filter(agent__in=above) if above else ())]
     allowed = [allowed_by(one.allowed_services, limits_to_show(one).allowed_tags) for one in policies]
     return approved.filter(*allowed, asset=policy.agent.asset)
 

@@ -22,12 +22,24 @@ from foundation.console.kept import find_kept, forget, take_step
 from foundation.console.lookups import is_offered
 from foundation.console.paging import CappedPaginator
 from foundation.database import only_looking
+from foundation.groups import are_of_groups
 from foundation.kernel.errors import OperationRefused
 
 if TYPE_CHECKING:  # Unfold has no types of its own
     from django.contrib.admin import ModelAdmin
+    from django.contrib.admin.views.main import ChangeList
 else:
     from unfold.admin import ModelAdmin
+    from unfold.views import ChangeList
+
+
+class MergedList(ChangeList):
+    """The rows of a list's page; where they are of several groups of agents, always as its paginator merges them."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if are_of_groups(self.queryset):
+            self.result_list = self.paginator.page(self.page_num).object_list
 
 
 class ReadOnlyAdmin(ModelAdmin):
@@ -100,6 +112,9 @@ class ReadOnlyAdmin(ModelAdmin):
     def _get_obj_does_not_exist_redirect(self, *_args: Any) -> HttpResponse:
         """Answer as for any other address that names nothing: Django would lead to the front page."""
         raise Http404
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return MergedList
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         is_step = take_step(request)

@@ -1,14 +1,16 @@
 """Where the pages of the console read, and for how long."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.utils import unquote
 from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest, HttpResponse
 
 from foundation.database import brief_read, reading_alias
+from foundation.groups import WHOLE, Group, group_here, group_of, group_of_row, within
 from foundation.replica import ALIAS, MOST_BEHIND_S, from_replica
 
 # The browser of somebody who has just done something: until it ends, the replica may not have it yet.
@@ -43,19 +45,36 @@ class PageReads:
         self, request: HttpRequest, view: Callable[..., HttpResponse], args: Any, kwargs: Any
     ) -> HttpResponse | None:
         """Call the view of a page; None leaves it to Django."""
-        if request.method not in ("GET", "HEAD") or not _is_console(request):
+        if not _is_console(request):
             return None
+        if request.method not in ("GET", "HEAD"):
+            with within(_group_of_page(view, kwargs)):
+                return _rendered(view(request, *args, **kwargs)) if group_here() != WHOLE else None
 
         def show() -> HttpResponse:
             with ExitStack() as reads:
                 # A page that reads from the replica asks the primary who its reader is.
                 for alias in {DEFAULT_DB_ALIAS, reading_alias()}:
                     reads.enter_context(brief_read(alias))
-                response = view(request, *args, **kwargs)
-                # Templates read, too.
-                return response.render() if hasattr(response, "render") else response
+                reads.enter_context(within(_group_of_page(view, kwargs)))
+                return _rendered(view(request, *args, **kwargs))
 
         return show() if _ACTED in request.COOKIES else from_replica(show)()
+
+
+def _rendered(response: Any) -> HttpResponse:
+    """Render a page's template, which reads, too."""
+    shown: HttpResponse = response.render() if hasattr(response, "render") else response
+    return shown
+
+
+def _group_of_page(view: Any, named: Mapping[str, Any]) -> Group:
+    """Find the group of agents that a page is about: that of its agent, or of its row; `WHOLE`: none."""
+    if "agent_id" in named:
+        return group_of(named["agent_id"])
+    if "object_id" in named and hasattr(view, "model_admin"):
+        return group_of_row(view.model_admin.model, unquote(named["object_id"]))
+    return WHOLE
 
 
 def _is_console(request: HttpRequest) -> bool:

@@ -13,8 +13,8 @@ from chains.catalogue import alias_of
 from operators.metrics.families import age_s, assets_of_chains, chains, make_gauge, nodes
 from payments.findings.chains import MISMATCH, STOPPED, find_troubles_of_chains
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
-from payments.models import ChainState, Payment, Relayer, Settlement
-from payments.queries import find_assets_on_chains, find_contradicting_nodes
+from payments.models import Payment, Relayer, Settlement
+from payments.queries import find_assets_on_chains, find_chain_states, find_contradicting_nodes
 
 
 def read_settlement(now: datetime) -> Iterator[Metric]:
@@ -26,7 +26,7 @@ def read_settlement(now: datetime) -> Iterator[Metric]:
 
 
 def _chains(now: datetime) -> Iterator[Metric]:
-    states = [((alias_of(state.chain),), state) for state in ChainState.objects.order_by("chain")]
+    states = [((alias_of(state.chain),), state) for _, state in sorted(find_chain_states().items())]
     labels, always = ("chain",), chains()
     known = sorted({*always, *(of for of, _ in states)})
     yield make_gauge("chain_served", "1 while the chain is served.", labels, ((of, of in always) for of in known))

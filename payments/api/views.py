@@ -15,6 +15,7 @@ from rest_framework.serializers import Serializer
 from foundation.api.environ import ARRIVED_AT
 from foundation.api.views import ApiViewSet
 from foundation.database_sessions import SharedSessions
+from foundation.groups import WHOLE, Group, group_of, within, within_group_of
 from foundation.kernel.counters import PAYMENTS_UNAVAILABLE
 from foundation.kernel.errors import ContractError, InvalidApiKey, PolicySignerUnavailable
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -75,7 +76,8 @@ class PaymentViewSet(ApiViewSet):
         seconds = read_wait(request.META.get("HTTP_PREFER", ""))
         if seconds is not None and (over := _what_to_wait_for(entry)) is not None and _wait_for(over, entry, seconds):
             headers["Preference-Applied"] = f"wait={seconds}"
-            entry = follow(entry)
+            with within_group_of(entry.agent_id):
+                entry = follow(entry)
         return _respond(entry, headers)
 
     def read(self, request: Request) -> PaymentRequest:
@@ -85,7 +87,7 @@ class PaymentViewSet(ApiViewSet):
     def _decide(self, request: Request) -> Approval:
         asked = self.read(request)
         try:
-            return payment_batcher().request_payment(asked)
+            return payment_batcher(group_of(asked.agent_id)).request_payment(asked)
         except PolicySignerUnavailable:  # perhaps nothing was read
             raise
         except ContractError:  # what refused it was read together with the key, under the agent's lock
@@ -119,9 +121,15 @@ def _what_to_wait_for(entry: LogEntry) -> Callable[[], bool] | None:
 
     The decision is committed: waiting can only delay the answer, or tell what a person has decided since.
     """
-    if entry.result == Result.HELD:
-        return partial(has_ended, str(entry.payment_id))
-    return None if entry.tx is None else partial(is_on_chain_or_over, str(entry.payment_id))
+    if entry.result != Result.HELD and entry.tx is None:
+        return None
+    is_over = has_ended if entry.result == Result.HELD else is_on_chain_or_over
+
+    def look() -> bool:
+        with within_group_of(entry.agent_id):
+            return is_over(str(entry.payment_id))
+
+    return look
 
 
 def _wait_for(is_over: Callable[[], bool], entry: LogEntry, seconds: int) -> bool:
@@ -134,8 +142,7 @@ def _wait_for(is_over: Callable[[], bool], entry: LogEntry, seconds: int) -> boo
 
 
 @cache
-def payment_batcher() -> Batcher:
-    """Give the batcher of this process."""
-    return Batcher(
-        payment_environment, settings.DECIDE_TOGETHER, settings.SETTLE_WITHIN_MS / 1000, session=batch_sessions.use
-    )
+def payment_batcher(group: Group) -> Batcher:
+    """Give the batcher of this process for the agents of a group."""
+    session = batch_sessions.use if group == WHOLE else partial(within, group)
+    return Batcher(payment_environment, settings.DECIDE_TOGETHER, settings.SETTLE_WITHIN_MS / 1000, session=session)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from chains.port import ChainUnavailable, SignerUnavailable
+from foundation.groups import within_group_of
 from foundation.kernel.money import EXACT
 from foundation.kernel.times import utc_now
 from payments.deciding.entries import explain_refusal
@@ -48,7 +49,7 @@ def evaluate_payment(request: PaymentRequest, environment: Environment) -> Evalu
         AgentNotFound: there is no such agent.
         PolicySignerUnavailable: clocks disagree, so nothing can be evaluated.
     """
-    with localcontext(EXACT):
+    with within_group_of(request.agent_id), localcontext(EXACT):
         asked_at = environment.now or utc_now()
         known = read_facts(request, now=environment.now)
         check_clocks(request, known, asked_at, environment.now or utc_now())

@@ -16,6 +16,7 @@ from django.db import connection, transaction
 from psycopg.errors import ReadOnlySqlTransaction
 
 from chains.catalogue import alias_of
+from foundation.groups import within_group_of
 from foundation.kernel.counters import BATCH_PAYMENTS, DECISIONS, SETTLEMENT_CHANGES
 from foundation.kernel.errors import IdempotencyConflict, PolicySignerUnavailable
 from foundation.kernel.money import EXACT
@@ -175,7 +176,8 @@ def _count(decided: Sequence[Decided], carriers: Sequence[Carrier]) -> None:
 
 
 def _read_earlier(request: PaymentRequest, earlier: EarlierDecision) -> LogEntry:
-    entry = earlier.entry or LogEntry.objects.get(pk=earlier.entry_id)
-    if bytes(entry.fingerprint or b"") != request.fingerprint:
-        raise IdempotencyConflict
-    return follow(entry)
+    with within_group_of(request.agent_id):
+        entry = earlier.entry or LogEntry.objects.get(pk=earlier.entry_id)
+        if bytes(entry.fingerprint or b"") != request.fingerprint:
+            raise IdempotencyConflict
+        return follow(entry)

@@ -11,7 +11,7 @@ from foundation.findings import FINANCE, OPERATIONS, Finder, Finding, Kind, Seve
 from foundation.kernel.times import is_fresh, utc_now
 from payments.findings.pages import CHAINS, COMPARISONS_THERE, ON_THEIR_WAY_THERE, OPEN_OUTFLOWS_THERE, the_chain
 from payments.models import ChainState
-from payments.queries import ContradictingNode, find_assets_on_chains, find_contradicting_nodes
+from payments.queries import ContradictingNode, find_assets_on_chains, find_chain_states, find_contradicting_nodes
 
 UNSEEN = Kind(
     "unseen",
@@ -63,7 +63,7 @@ NO_ASSET = Kind(
 
 def find_troubles_of_chains() -> Iterator[Finding]:
     """Find the served chains that no worker observes, and all that differ from their configuration or are stopped."""
-    states = ChainState.objects.in_bulk()
+    states = find_chain_states()
     longest, now = timedelta(seconds=settings.CHAIN_STATE_MAX_AGE_S), utc_now()
     for chain in sorted({*states, *settings.CHAINS}):
         state = states.get(chain)

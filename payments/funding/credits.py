@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
 
-from foundation.database import CREDIT_LOCK, lock_name
+from foundation.database import CREDIT_LOCK
+from foundation.groups import across_groups, for_agent, lock_everywhere
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import EXACT, format_amount
@@ -29,6 +30,7 @@ from staff.audit import record
 FRESH_FOR = timedelta(minutes=10)
 
 
+@for_agent
 def fund_agent(agent_id: str, *, amount: Decimal, by: str, chain: str, reason: str = "") -> Agent:
     """Credit an agent's allowance out of the surplus of a chain (CAIP-2).
 
@@ -56,6 +58,7 @@ def fund_agents(amounts: Mapping[str, Decimal], *, asset: str, by: str, chain: s
     return agents
 
 
+@for_agent
 def adjust_balance(
     agent_id: str, *, amount: Decimal, by: str, reason: str, chain: str, after: int | None = None
 ) -> Agent:
@@ -119,8 +122,9 @@ def require_surplus(asset: str, chain: str, amount: Decimal) -> None:
     check_chain(chain, asset)
     if not amount.is_finite() or amount <= 0:
         return
-    lock_name(CREDIT_LOCK, asset)
-    surplus, pool = find_surplus(chain, asset), read_pool(asset)
+    lock_everywhere(CREDIT_LOCK, asset)
+    with across_groups():
+        surplus, pool = find_surplus(chain, asset), read_pool(asset)
     if surplus is None or pool is None:
         raise OperationRefused(
             f"The escrow on {_name(chain)} was not compared with the ledger in the last "

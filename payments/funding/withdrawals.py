@@ -13,6 +13,7 @@ from django.db.models import QuerySet, Sum
 
 from chains.addresses import RecipientError, parse_recipient
 from chains.catalogue import ServedChain
+from foundation.groups import for_agent
 from foundation.kernel.assets import Asset
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
@@ -27,6 +28,7 @@ from policy.parents import lock_agent
 from staff.audit import record
 
 
+@for_agent
 def book_withdrawal(
     agent_id: str, *, amount: Decimal, chain: str, recipient: str, by: str, reason: str, after: int | None = None
 ) -> Withdrawal:

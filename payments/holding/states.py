@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from django.db.models import F, Q, QuerySet
 
 from foundation.database import brief_read
+from foundation.groups import find_in_groups, read_of
 from ledger.models import Hold, HoldAnswer, LogEntry, Result
 from payments.lifecycle import HeldStatus, end_of_hold
 from payments.payment_states import PaymentFilters, is_payment_id
@@ -60,8 +62,12 @@ def find_held(payment_id: str) -> HeldState | None:
     """Find a payment that waits for approval, or was refused after that."""
     if not is_payment_id(payment_id):
         return None
-    with brief_read():
-        hold = _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
+
+    def find() -> Hold | None:
+        with brief_read():
+            return _read(Hold.objects.filter(Q(ended_at=None) | _UNAPPROVED, pk=payment_id)).first()
+
+    hold = find_in_groups(find)
     return None if hold is None else _state(hold)
 
 
@@ -77,8 +83,12 @@ def read_held_page(filters: PaymentFilters, *, before_id: str | None, size: int)
     }
     holds = _read(Hold.objects.filter(_of_status(filters.status)))
     found = holds.filter(**{name: value for name, value in wanted.items() if value is not None}).order_by("-id")
-    with brief_read():
-        return [_state(hold) for hold in found[:size]]
+
+    def read() -> list[HeldState]:
+        with brief_read():
+            return [_state(hold) for hold in found[:size]]
+
+    return sorted(read_of(filters.agent_id, read), key=attrgetter("id"), reverse=True)[:size]
 
 
 def _of_status(status: str | None) -> Q:

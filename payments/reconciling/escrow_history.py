@@ -13,17 +13,18 @@ Source: docs/architecture.md.
 import logging
 import math
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import transaction
 
 from chains.port import ChainAdapter, ChainUnavailable, Finality
+from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
 from payments.models import DepositCursor
+from payments.reconciling.history_parts import GroupsAway, parts_of
 from payments.reconciling.history_ranges import LONGEST, find_events, search_ranges
-from payments.reconciling.history_records import commit_range, record_events, settle_dispute
+from payments.reconciling.history_records import commit_range, record_former, settle_dispute
 from payments.reconciling.our_escrow import require_our_escrow
 from payments.reconciling.outflows import stop_on_unknown
 
@@ -47,18 +48,23 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
     searched = _find_cursor(chain, adapter.escrow.address, adapter.escrow.first_block, final)
     if adapter.nonces is None:
         record_search_pause(chain, finality)
-    new = 0
-    for before, last, found in search_ranges(partial(find_events, adapter), searched, final):
-        credited = commit_range(chain, adapter.escrow.address, before, last, found)
-        if credited is None:
-            return new  # another watcher was faster, and continues
-        new, searched = new + credited, last
-    if searched < final:
-        log.info("%s was searched up to block %s of %s", chain, searched, final)
-    elif 0 < final == searched:
-        # Not if the nodes are behind what they agreed on before, or too few of them say what is final.
-        _check_newer_blocks(chain, adapter, finality)
-        _search_disputed(chain, adapter)
+    new, began_at = 0, utc_now()
+    try:
+        for before, last, found in search_ranges(partial(find_events, adapter), searched, final):
+            credited = commit_range(chain, adapter.escrow.address, before, last, found)
+            if credited is None:
+                return new  # another watcher was faster, and continues
+            new, searched = new + credited, last
+        if searched < final:
+            log.info("%s was searched up to block %s of %s", chain, searched, final)
+        elif 0 < final == searched:
+            # Not if the nodes are behind what they agreed on before, or too few of them say what is final.
+            _check_newer_blocks(chain, adapter, finality)
+            _search_disputed(chain, adapter)
+    except GroupsAway as error:
+        # What is missing is of nobody who decides now: the others go on.
+        log_once_a_minute(log, logging.ERROR, "%s: %s", chain, error, about=chain)
+        _complete(chain, adapter, began_at)
     return new
 
 
@@ -84,10 +90,7 @@ def search_former_escrow(chain: str, adapter: ChainAdapter, *, after: int) -> in
         if found.is_disputed:
             # What is missing there is taken for not done.
             raise ChainUnavailable("Nodes contradict each other about the history of the former escrow.")
-        with transaction.atomic():
-            # Locked as in the search of the escrow in use: the two record what they find one after the other.
-            list(DepositCursor.objects.select_for_update().filter(chain=chain))
-            record_events(chain, adapter.escrow.address, found)
+        record_former(chain, adapter.escrow.address, found)
         searched = last
     return searched
 
@@ -117,10 +120,14 @@ def _check_newer_blocks(chain: str, adapter: ChainAdapter, finality: Finality) -
     began_at, seen_up_to = utc_now(), finality.block_number
     ranges = search_ranges(adapter.escrow.peek, finality.block_number, finality.newest, length=LONGEST)
     for _, last, seen in ranges:
-        stop_on_unknown(chain, seen)
+        stop_on_unknown(chain, parts_of(chain, seen))
         seen_up_to = last
     if seen_up_to >= finality.newest:
-        DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).update(complete_at=began_at)
+        _complete(chain, adapter, began_at)
+
+
+def _complete(chain: str, adapter: ChainAdapter, at: datetime) -> None:
+    DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address).update(complete_at=at)
 
 
 def _search_disputed(chain: str, adapter: ChainAdapter) -> None:

@@ -13,11 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from chains.port import EscrowSearch, OutflowEvent
+from foundation.groups import within
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState, may_follow
-from payments.models import Outflow, Payment, Settlement
+from payments.models import ChainState, Outflow, Payment, Settlement
 from payments.reconciling.foreign_transactions import find_or_record_settlement
+from payments.reconciling.history_parts import Part
 from payments.reconciling.ledger_view import Event, LedgerView, leave_out_known, read_ledger_view
 from payments.settling.chain_switch import stop_signing_on
 from payments.settling.state_changes import StateChange
@@ -59,28 +61,38 @@ def record_outflows_and_voids(chain: str, found: EscrowSearch) -> None:
         elif payment is not None and payment.status == PaymentStatus.APPROVED and not found.is_disputed:
             fail(payment, reason=_failure_reason(payment))
     for one, why in [(one, why) for one, why in unknown if _record_unknown(chain, one, why)][:1]:
+        if ChainState.objects.filter(pk=chain).exclude(stopped_reason="").exists():
+            return
         stop_signing_on(chain, by=WATCHER, reason=f"The ledger does not know {one.tx}. {why}"[:_MAX_TEXT_LENGTH])
 
 
-def stop_on_unknown(chain: str, seen: EscrowSearch) -> None:
-    """Stop signing on a chain whose escrow did, in blocks that are not final yet, something the ledger does not know.
+def stop_on_unknown(chain: str, seen: Sequence[Part]) -> None:
+    """Stop signing on a chain whose escrow did, in blocks that are not recorded yet, what the ledger does not know.
 
     It is recorded once it is final. Should these blocks vanish, a person starts the chain again.
     """
+    for part in seen:
+        with within(part.group):
+            found = _find_unknown(chain, part.found)
+        if found is not None:
+            one, why = found
+            reason = f"The ledger does not know {one.tx}, which is not final yet. {why}"[:_MAX_TEXT_LENGTH]
+            stop_signing_on(chain, by=WATCHER, reason=reason)
+            return
+
+
+def _find_unknown(chain: str, seen: EscrowSearch) -> tuple[Event, str] | None:
+    """Find an event that the ledger does not know, and say why; None: it knows all."""
     seen = leave_out_known(chain, seen, are_final=False)
     if not seen.outflows and not seen.voids:
-        return
+        return None
     ledger = read_ledger_view(chain, seen, is_locked=False)
     events: list[Event] = [*seen.outflows, *seen.voids]
     for one in events:
         why = ledger.find_objection(one)
         if why and one.tx not in ledger.landed and ledger.find_withdrawal(one) is None:
-            stop_signing_on(
-                chain,
-                by=WATCHER,
-                reason=f"The ledger does not know {one.tx}, which is not final yet. {why}"[:_MAX_TEXT_LENGTH],
-            )
-            return
+            return one, why
+    return None
 
 
 def _settle(ledger: LedgerView, outflows: Sequence[OutflowEvent]) -> list[tuple[Event, str]]:

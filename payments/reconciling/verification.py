@@ -69,7 +69,7 @@ def snapshot() -> Iterator[None]:
 def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:
     """Check an agent's log, payments and balance; yields each problem and counts in `progress`.
 
-    Call within `snapshot`, so that what is compared is of one moment while payments go on.
+    Call within the agent's group and `snapshot`, so that what is compared is of one moment while payments go on.
     """
     agent = Agent.objects.get(pk=agent_id)
     keys = published_keys()["keys"]

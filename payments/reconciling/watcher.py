@@ -6,13 +6,14 @@ from datetime import timedelta
 from functools import partial
 
 from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
+from foundation.groups import in_each_group
 from foundation.kernel.assets import Asset
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
 from payments.lifecycle import PaymentStatus, SettlementState
 from payments.models import ChainState, Leg, PayeeState
 from payments.reconciling.escrow_history import require_history
-from payments.settling.chain_switch import LONG_AGO
+from payments.settling.chain_switch import LONG_AGO, read_chain_state
 from payments.settling.relayers import find_rotation, refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
 from services.models import Service, ServiceStatus
@@ -32,16 +33,20 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
         ChainUnavailable: no node answered, or the escrow's history is not known. The recorded state then grows stale,
             and nothing is paid.
     """
-    before = ChainState.objects.filter(chain=chain).first()
+    before = read_chain_state(chain)
     is_checked = check_configuration(chain, adapter)
     require_history(chain, adapter)
     state = adapter.observer.observe(before.state if before else None, checks_tokens=is_checked)
-    # Before anything is paid on it: a restored backup gives out nonces that were used.
-    refresh_relayers(chain, adapter, state)
-    ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
-    raise_stuck_fees(chain, adapter, state)
-    if adapter.payee_accounts is not None:
-        _observe_payees(chain, adapter.payee_accounts)
+
+    def tell_group() -> None:
+        # Before anything is paid on it: a restored backup gives out nonces that were used.
+        refresh_relayers(chain, adapter, state)
+        ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+        raise_stuck_fees(chain, adapter, state)
+        if adapter.payee_accounts is not None:
+            _observe_payees(chain, adapter.payee_accounts)
+
+    in_each_group(tell_group)
 
 
 def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
@@ -50,17 +55,17 @@ def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
     wanted = [(address, Asset(asset)) for address, asset in payees.values_list("address", "asset").distinct()]
     known = dict(PayeeState.objects.filter(chain=chain).values_list("address", "state"))
     now = utc_now()
-    PayeeState.objects.bulk_create(
-        (
-            PayeeState(chain=chain, address=address, state=state, observed_at=now)
-            for address, state in sorted(
-                accounts.observe_payees(wanted, known, partial(_find_recent_payments, chain)).items()
-            )
-        ),
-        update_conflicts=True,
-        unique_fields=("chain", "address"),
-        update_fields=("state", "observed_at"),
-    )
+    found = accounts.observe_payees(wanted, known, partial(_find_recent_payments, chain))
+    seen = {one.address: one for one in PayeeState.objects.filter(chain=chain, address__in=found)}
+    for address, one in seen.items():
+        one.state, one.observed_at = found[address], now
+    PayeeState.objects.bulk_update([seen[address] for address in sorted(seen)], ("state", "observed_at"))
+    new = [
+        PayeeState(chain=chain, address=address, state=found[address], observed_at=now)
+        for address in sorted(found)
+        if address not in seen
+    ]
+    PayeeState.objects.bulk_create(new, ignore_conflicts=True)
 
 
 def _find_recent_payments(chain: str, addresses: Sequence[str]) -> list[IncludedPayment]:
@@ -88,7 +93,7 @@ def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
 
     Returns False if it was compared less than a minute ago.
     """
-    now, known = utc_now(), ChainState.objects.filter(chain=chain).first()
+    now, known = utc_now(), read_chain_state(chain)
     is_same = known is not None and known.state.get("configuration") == adapter.preparer.configuration
     if is_same and known and is_fresh(known.checked_at, now, CHECK_EVERY):
         return False
@@ -98,8 +103,7 @@ def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
             log, logging.ERROR, "%s does not match its configuration: %s", chain, mismatch, about=(chain, mismatch)
         )
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
-    if known is None:
-        # The chain was not observed yet: its state is stale from the start.
-        found |= {"state": {}, "observed_at": LONG_AGO}
-    ChainState.objects.update_or_create(chain=chain, defaults=found)
+    # A chain that was not observed yet: its state is stale from the start.
+    new = {**found, "state": {}, "observed_at": LONG_AGO}
+    in_each_group(lambda: ChainState.objects.update_or_create(chain=chain, defaults=found, create_defaults=new))
     return True

@@ -13,6 +13,7 @@ from functools import cache
 
 from kombu.exceptions import OperationalError
 
+from foundation.groups import group_here
 from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 _INTERVAL_S = 0.25
 # A broker that does not answer must not keep the process from ending: the sweep finds the payments.
 _CLOSE_TIMEOUT_S = 1
-_wakers: list[Callable[[str], None]] = []
+_wakers: list[Callable[[str, int | None], None]] = []
 
 
 class BroadcastNotifier:
@@ -30,17 +31,17 @@ class BroadcastNotifier:
     `wake` sends one notification, and may raise. The thread starts with the first notification and ends with `close`.
     """
 
-    def __init__(self, wake: Callable[[str], None]) -> None:
+    def __init__(self, wake: Callable[[str, int | None], None]) -> None:
         self._wake = wake
-        self._pending: set[str] = set()
+        self._pending: set[tuple[str, int | None]] = set()
         self._changed = threading.Condition()
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
     def notify(self, chain: str) -> None:
-        """Have the broadcaster look at a chain (CAIP-2) soon; returns at once."""
+        """Have the broadcaster look at a chain (CAIP-2) soon, in the group of here; returns at once."""
         with self._changed:
-            self._pending.add(chain)
+            self._pending.add((chain, group_here().number))
             # A thread survives neither a fork nor an unexpected exception.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="broadcast-notifier", daemon=True)
@@ -59,16 +60,16 @@ class BroadcastNotifier:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._is_closed)
-                chains, self._pending = self._pending, set()
-            if not chains:
+                pending, self._pending = self._pending, set()
+            if not pending:
                 return
-            for chain in chains:
-                self._try_to_wake(chain)
+            for chain, group in pending:
+                self._try_to_wake(chain, group)
             time.sleep(_INTERVAL_S)
 
-    def _try_to_wake(self, chain: str) -> None:
+    def _try_to_wake(self, chain: str, group: int | None) -> None:
         try:
-            self._wake(chain)
+            self._wake(chain, group)
         except OperationalError as error:
             log_once_a_minute(
                 log,
@@ -87,8 +88,8 @@ def broadcast_notifier() -> BroadcastNotifier:
     return notifier
 
 
-def tell_how_to_wake(wake: Callable[[str], None]) -> None:
-    """Name what sends the broadcaster's task for a chain (CAIP-2): tasks stand above this room.
+def tell_how_to_wake(wake: Callable[[str, int | None], None]) -> None:
+    """Name what sends the broadcaster's task for a chain (CAIP-2) and a group: tasks stand above this room.
 
     The app calls this when it is ready.
     """

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from chains.port import ChainAdapter, RelayerState
+from foundation.groups import numbers_here, read_reachable
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
@@ -79,7 +80,7 @@ def find_rotation(chain: str, adapter: ChainAdapter) -> list[str]:
 
     Whoever disables a relayer on the escrow disables it here first.
     """
-    registered = list(Relayer.objects.filter(chain=chain).order_by("number"))
+    registered = read_reachable(lambda: Relayer.objects.filter(chain=chain).order_by("number"))
     # By address: relayers of an earlier seed have numbers, too, and their keys are gone.
     is_enabled = {relayer.address: relayer.is_enabled for relayer in registered}
     ours = [relayer.address for relayer in registered if has_key_of(relayer, adapter)]
@@ -93,11 +94,13 @@ def has_key_of(relayer: Relayer, adapter: ChainAdapter) -> bool:
 
 
 def configured_relayers(adapter: ChainAdapter) -> dict[int, str]:
-    """Derive the relayers that a chain is to have, by number; the watcher registers them."""
+    """Derive the relayers that a chain is to have, by number, each group its own; the watcher registers them."""
     wanted: int = settings.RELAYERS_PER_CHAIN
     preparer = adapter.preparer
-    count = wanted if preparer.most_relayers is None else min(wanted, preparer.most_relayers)
-    return {number: preparer.relayer_address(number) for number in range(count)}
+    most = preparer.most_relayers
+    # Those without nonces are the same for all groups.
+    numbers = numbers_here(wanted) if most is None else range(min(wanted, most))
+    return {number: preparer.relayer_address(number) for number in numbers}
 
 
 def _register(chain: str, number: int, address: str, state: RelayerState) -> None:

@@ -2,7 +2,8 @@
 
 from django.db.models import QuerySet
 
-from foundation.database import SERVICE_LOCK, lock_name
+from foundation.database import SERVICE_LOCK
+from foundation.groups import lock_everywhere
 from foundation.kernel.errors import OperationRefused
 from services.models import Service
 
@@ -19,7 +20,7 @@ def lock_service(service_id: str) -> Service:
     Raises:
         OperationRefused: there is none.
     """
-    lock_name(SERVICE_LOCK, service_id)
+    lock_everywhere(SERVICE_LOCK, service_id)
     return find_service(Service.objects.select_for_update(no_key=True), service_id)
 
 

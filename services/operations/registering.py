@@ -9,13 +9,14 @@ from django.conf import settings
 from chains.addresses import Recipient, parse_recipient
 from foundation.commands import AUTHOR
 from foundation.database import REGISTRATION_LOCK, SERVICE_LOCK, brief_transaction, lock_name
+from foundation.groups import in_other_groups, lock_everywhere, within_any_group
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import InsufficientScope, InvalidRequest
 from foundation.kernel.times import utc_now
 from policy.models import ApiKey
 from services.history import content_of, keep_registration
 from services.models import Service, ServiceStatus
-from services.webhooks.endpoints import hold_endpoint, update_endpoint
+from services.webhooks.endpoints import follow_endpoint, hold_endpoint, update_endpoint
 from staff.audit import record
 
 UNCHANGED: Any = object()
@@ -52,11 +53,11 @@ def register_service(
     if served and served.is_own_contract(recipient.address):
         raise InvalidRequest.of("recipient", "This is a contract of ours or of a token, not a payee.")
     now = now or utc_now()
-    with brief_transaction():
+    with within_any_group(), brief_transaction():
         # Before the lock that payments wait for: a worker may be busy with the endpoint.
         lock_name(REGISTRATION_LOCK, registration.id)
         hold_endpoint(registration.id)
-        lock_name(SERVICE_LOCK, registration.id)
+        lock_everywhere(SERVICE_LOCK, registration.id)
         service, is_new = _get_or_create(registration, recipient, now)
         earlier = {} if is_new else content_of(service)
         if not is_new:
@@ -65,6 +66,8 @@ def register_service(
         if registration.webhook_url is not UNCHANGED:
             update_endpoint(service, earlier.get("webhookUrl"), now)
         _keep(service, earlier, key_id, now)
+    if registration.webhook_url is not UNCHANGED:
+        in_other_groups(lambda: follow_endpoint(service, earlier.get("webhookUrl"), now))
     return service, is_new
 
 

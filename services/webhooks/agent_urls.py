@@ -1,6 +1,7 @@
 """The URL of an agent, at which its owner is told of payments that a person has to approve. Staff set it."""
 
 from foundation.database import brief_transaction
+from foundation.groups import for_agent
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy.models import Agent
@@ -11,6 +12,7 @@ from staff.audit import record
 _LONGEST_ID = 128
 
 
+@for_agent
 def set_agent_url(agent_id: str, url: str | None, *, by: str, reason: str = "") -> WebhookEndpoint:
     """Let an agent's owner be told at a URL that `url_checks` lets pass, or not at all; None: the latter.
 

@@ -35,6 +35,15 @@ def update_endpoint(service: Service, earlier_url: str | None, now: datetime) ->
         move_endpoint(endpoint, earlier_url, service.webhook_url, now)
 
 
+def follow_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
+    """Let the same follow in another group of agents, whose events go to the same place."""
+    with brief_transaction():
+        endpoint = find_locked(service.id)
+        url = service.webhook_url
+        if endpoint is not None and url is not None and (url != earlier_url or endpoint.disabled_at is not None):
+            _reopen(endpoint, now)
+
+
 def move_endpoint(endpoint: WebhookEndpoint, earlier_url: str | None, url: str | None, now: datetime) -> None:
     """Let what `update_endpoint` says follow from another URL of an endpoint, whose row the caller holds."""
     earlier, host = host_of(earlier_url), host_of(url)

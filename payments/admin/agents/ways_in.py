@@ -24,7 +24,7 @@ from chains.catalogue import NATIVE_MINT, Chain, ServedChain, Vm
 from foundation.console.figures import show_amount
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount, to_base_units
-from payments.models import ChainState
+from payments.queries import find_chain_states
 from services.served_chains import find_solana_account
 
 _NARROW = 2  # the quiet zone, in modules; the code stands on a white card
@@ -64,7 +64,7 @@ class WayIn:
 
 def find_ways_in(agent_id: str, asset: Asset, amount: Decimal | None) -> list[WayIn]:
     """List the ways on the served chains that have the asset; the codes hold the amount if there is one."""
-    states = dict(ChainState.objects.values_list("chain", "state"))
+    states = {chain: state.state for chain, state in find_chain_states().items()}
     return list(_ways_in(agent_id, asset, amount, states))
 
 

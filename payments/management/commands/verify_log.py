@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import JsonCommand
+from foundation.groups import within_group_of
 from payments.reconciling.verification import Progress, snapshot, verify_agent
 from policy.models import Agent
 
@@ -31,7 +32,7 @@ class Command(JsonCommand):
         entries, problems, reported_at = 0, [], time.monotonic()
         for number, agent_id in enumerate(agents, start=1):
             progress = Progress()
-            with snapshot():
+            with within_group_of(agent_id), snapshot():
                 problems += list(verify_agent(agent_id, progress))
             entries += progress.entries
             if time.monotonic() - reported_at > _PROGRESS_EVERY_S:

@@ -16,7 +16,7 @@ class Broadcaster:
         self._failure = failure
         self._heard = threading.Semaphore(0)
 
-    def wake(self, chain: str) -> None:
+    def wake(self, chain: str, _group: int | None) -> None:
         self.chains.append(chain)
         self._heard.release()
         if len(self.chains) == 1 and self._failure:

@@ -1,0 +1,53 @@
+"""A distributed installation: the database of `CITUS_DATABASE_URL`, migrated and spread over the cluster's workers."""
+
+import os
+from collections.abc import Iterator
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from pytest_django.plugin import DjangoDbBlocker
+
+from foundation import groups
+from payments.tasks import observe_chain
+from tests.distributed.nodes import Nodes
+from tests.support.house import House
+from tests.support.localnets import LOCALNETS
+
+collect_ignore_glob = [] if "CITUS_DATABASE_URL" in os.environ else ["test_*.py"]
+GROUPS = 6
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Use the cluster in place of the tests' own database."""
+    with django_db_blocker.unblock():
+        call_command("migrate", verbosity=0)
+        call_command("distribute", groups=GROUPS, stdout=StringIO(), stderr=StringIO())
+        for localnet in LOCALNETS:
+            localnet.begin()
+            observe_chain(localnet.caip2)
+        yield
+        groups.forget()
+
+
+@pytest.fixture(autouse=True)
+def spread(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Let a test use the cluster, with real commits; nothing is cleaned up after it."""
+    with django_db_blocker.unblock():
+        yield
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Nodes:
+    return Nodes()
+
+
+@pytest.fixture(scope="module")
+def house(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[House]:
+    """The product's processes: two web servers, and what settles and delivers."""
+    with django_db_blocker.unblock(), House(environment=dict(os.environ)) as running:
+        for name in ("web", "web-2", "worker", "webhooks", "beat"):
+            running.start(name)
+        running.wait_for("web", "web-2", "worker", "webhooks")
+        yield running
