@@ -5,21 +5,24 @@ Redis can send them, too: what a task is told says which work is looked for, nev
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from celery import current_app, shared_task
+from django.db import OperationalError
 
 from chains.port import ChainAdapter, ChainUnavailable
-from foundation.groups import WHOLE, Group, every_group, in_each_group, within
+from foundation.groups import WHOLE, Group, every_group, in_reachable_groups, within
 from foundation.kernel.repeated_logs import log_once_a_minute
+from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
 from payments.environment import payment_environment
 from payments.holding.finishing import finish_holds
 from payments.holding.proposals import end_requests
 from payments.reconciling.contradictions import record_contradictions
-from payments.reconciling.escrow_history import search_history
+from payments.reconciling.escrow_history import search_history, was_searched_since
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.watcher import check_configuration, observe
 from payments.settling.broadcasting import broadcast
@@ -37,6 +40,7 @@ log = logging.getLogger(__name__)
 _EXPIRES_S = 5
 # The chains whose history this process has compared with the ledger.
 _searched_here: set[str] = set()
+_BEGAN_AT = utc_now()
 
 
 @shared_task(ignore_result=True)
@@ -57,21 +61,22 @@ def on_every_chain(task: str) -> None:
 @shared_task(ignore_result=True)
 def broadcast_payments(chain: str, group: int | None = None) -> None:
     """Send what was just approved on a chain, in a group."""
-    _run_step(broadcast, chain, _find_group(group))
+    with _left_out_if_away(of_group := _find_group(group)):
+        _run_step(broadcast, chain, of_group)
 
 
 @shared_task(ignore_result=True)
 def sweep_payments(chain: str, group: int | None = None) -> None:
     """Confirm what was sent, resolve what is unpaid, and send what was missed or fits in a relayer's queue now."""
     _find(chain)
-    of_group = _find_group(group)
-    with within(of_group):
-        work = find_open_work(chain)
-    if work.is_open or work.is_unpaid:
-        for step in (confirm, resolve_unpaid, give_back_expired, broadcast):
-            _run_step(step, chain, of_group)
-    if work.is_open or work.is_without_cost:
-        _run_step(read_costs, chain, of_group)
+    with _left_out_if_away(of_group := _find_group(group)):
+        with within(of_group):
+            work = find_open_work(chain)
+        if work.is_open or work.is_unpaid:
+            for step in (confirm, resolve_unpaid, give_back_expired, broadcast):
+                _run_step(step, chain, of_group)
+        if work.is_open or work.is_without_cost:
+            _run_step(read_costs, chain, of_group)
 
 
 @shared_task(ignore_result=True)
@@ -79,7 +84,7 @@ def observe_chain(chain: str) -> None:
     """Refresh what the money path knows of a chain, and its relayers."""
     if chain not in _searched_here:
         # However fresh the database's own record is: a backup may have been restored just now.
-        if not _run_step(search_history, chain):
+        if not _run_step(search_history, chain) and not was_searched_since(_BEGAN_AT, chain, _find(chain)):
             # An escrow that is not ours is not searched: say so where people and the money path look.
             _run_step(check_configuration, chain)
             return
@@ -111,7 +116,7 @@ def end_holds() -> None:
     if clocks_agree(read_clocks()):
         with hold("end_holds") as is_ours:
             if is_ours:
-                in_each_group(lambda: finish_holds(payment_environment()))
+                in_reachable_groups(lambda: finish_holds(payment_environment()))
                 end_requests()
 
 
@@ -144,6 +149,17 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str, group: Group
             finally:
                 record_contradictions(chain, adapter)
             return True
+
+
+@contextmanager
+def _left_out_if_away(group: Group) -> Iterator[None]:
+    """Leave a group alone whose node is away: the next sweep finds what there is to do."""
+    try:
+        yield
+    except OperationalError as error:
+        if group == WHOLE:
+            raise
+        log_once_a_minute(log, logging.ERROR, "%s is left out: %s", group, type(error).__name__, about=group)
 
 
 def _find_group(number: int | None) -> Group:

@@ -19,6 +19,7 @@ from foundation.groups.entering import (
     group_of,
     in_each_group,
     in_other_groups,
+    in_reachable_groups,
     lock_everywhere,
     numbers_here,
     outside_groups,
@@ -32,6 +33,7 @@ from foundation.groups.reading import (
     by_group,
     find_in_groups,
     group_of_row,
+    name_here,
     read_of,
     read_of_agents,
     read_reachable,
@@ -42,6 +44,7 @@ forget = places.forget
 __all__ = [
     "WHOLE", "Group", "GroupAway", "across_groups", "add_agent", "any_group", "are_of_groups", "by_group",
     "every_group", "find_in_groups", "for_agent", "forget", "group_here", "group_if_known", "group_of", "group_of_row",
-    "in_each_group", "in_other_groups", "lock_everywhere", "numbers_here", "outside_groups", "read_of",
+    "in_each_group", "in_other_groups", "in_reachable_groups", "lock_everywhere", "name_here", "numbers_here",
+    "outside_groups", "read_of",
     "read_of_agents", "read_reachable", "schema_of", "within", "within_any_group", "within_group_of",
 ]  # fmt: skip

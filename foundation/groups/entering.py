@@ -85,6 +85,8 @@ def within(group: Group) -> Iterator[None]:
         with reading_from(DEFAULT_DB_ALIAS), brief_read() if is_brief else nullcontext():
             yield
     except (ProgrammingError, OperationalError) as error:
+        if session.connection is None or session.connection.closed:
+            places.lose(group)
         if not isinstance(error.__cause__, _MOVED):
             raise
         places.forget()
@@ -135,17 +137,35 @@ def in_each_group(act: Callable[[], object]) -> None:
     Raises:
         OperationalError: of the last one that was away, once the others are done.
     """
-    trouble: OperationalError | None = None
+    _, trouble = _go_through(act)
+    if trouble is not None:
+        raise trouble
+
+
+def in_reachable_groups(act: Callable[[], object]) -> None:
+    """Do something in each group whose node answers; the others are left out.
+
+    Raises:
+        OperationalError: no node answers.
+    """
+    done, trouble = _go_through(act)
+    if trouble is not None and not done:
+        raise trouble
+
+
+def _go_through(act: Callable[[], object]) -> tuple[int, OperationalError | None]:
+    """Do something in each group; returns in how many it was done, and what kept it from being done in others."""
+    done, trouble = 0, None
     for group in every_group():
         try:
             with within(group):
                 act()
+            done += 1
         except OperationalError as error:
             trouble = error
             if group != WHOLE:
                 log_once_a_minute(log, logging.ERROR, "%s is left out: %s", group, type(error).__name__, about=group)
-    if trouble is not None:
-        raise trouble
+    return done, trouble
 
 
 def in_other_groups(act: Callable[[], object]) -> None:

@@ -1,5 +1,6 @@
 """Where the groups of agents are, and the sessions with their nodes, as this process knows them."""
 
+import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from foundation.groups.joins import join_by_group
 # Where groups are is asked anew after this, and believed for no longer than that: so long after an operator has taken a
 # node out, nobody decides there any more, even if it is cut off and has not heard of it.
 _ASK_AFTER_S, BELIEVED_S = 2.0, 10.0
+# A node that did not answer is asked again after this.
+_LEAVE_ALONE_S = 10.0
+_CONNECT_S = 2
 # Sessions with a group that a process keeps while nobody uses them.
 _MOST_IDLE = 4
 _MOST_REMEMBERED = 100_000
@@ -58,6 +62,7 @@ class Places:
         self._is_distributed: bool | None = None
         self._places: dict[Group, tuple[str, int] | None] = {}
         self._asked_at = float("-inf")
+        self._away_until: dict[tuple[str, int], float] = {}
         self._idle: dict[Group, list[BaseDatabaseWrapper]] = {}
         self._group_of: dict[str, Group] = {}
 
@@ -85,8 +90,8 @@ class Places:
     def take(self, group: Group) -> BaseDatabaseWrapper:
         """Take a session with a group that no other thread uses. Raises GroupAway."""
         place = self._look().get(group)
-        if place is None:
-            raise GroupAway(f"The node of {group} was taken out.")
+        if place is None or self._away_until.get(place, 0) > time.monotonic():
+            raise GroupAway(f"The node of {group} was taken out, or did not answer a moment ago.")
         with self._lock:
             idle = self._idle.setdefault(group, [])
             while idle:
@@ -96,6 +101,16 @@ class Places:
                     return session
                 session.close()
         return _open(group, *place)
+
+    def lose(self, group: Group) -> None:
+        """Leave the node of a group alone for a while: whoever waits for it does nothing else meanwhile."""
+        if (place := self._places.get(group)) is None:
+            return
+        with self._lock:
+            self._away_until[place] = time.monotonic() + _LEAVE_ALONE_S
+            idle = [self._idle.pop(one, []) for one, its_place in self._places.items() if its_place == place]
+        for session in itertools.chain(*idle):
+            session.close()
 
     def give_back(self, group: Group, session: BaseDatabaseWrapper) -> None:
         """Let others use a session, or close it if it failed or there are enough."""
@@ -111,6 +126,7 @@ class Places:
         """Ask anew for everything: a group was moved, or another database is used."""
         with self._lock:
             self._is_distributed, self._asked_at = None, float("-inf")
+            self._away_until.clear()
             self._group_of.clear()
             sessions, self._idle = [one for idle in self._idle.values() for one in idle], {}
         for session in sessions:
@@ -130,6 +146,8 @@ class Places:
         if age_s < _ASK_AFTER_S:
             return self._places
         asked_at = time.monotonic()
+        if not connection.in_atomic_block:
+            close_if_ended(connections[DEFAULT_DB_ALIAS])
         try:
             rows = _fetch(_FIND_PLACES, [])
         except OperationalError as error:
@@ -156,6 +174,7 @@ def _open(group: Group, host: str, port: int) -> BaseDatabaseWrapper:
     session = connections.create_connection(DEFAULT_DB_ALIAS)
     options = dict(session.settings_dict["OPTIONS"])
     options["options"] = f"{options.get('options', '')} -c search_path={schema_of(group)},public".strip()
+    options["connect_timeout"] = _CONNECT_S
     session.settings_dict = {**session.settings_dict, "HOST": host, "PORT": port, "OPTIONS": options}
     session.inc_thread_sharing()
     return session

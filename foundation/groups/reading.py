@@ -1,24 +1,33 @@
 """Read rows of agents from their groups, or of all groups, one after the other."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 
-from foundation.groups.entering import every_group, in_each_group, within, within_group_of
+from foundation.groups.entering import every_group, in_reachable_groups, within, within_group_of
 from foundation.groups.places import WHOLE, Group, here, places
 
 T = TypeVar("T")
 
 
 def find_in_groups(find: Callable[[], T | None]) -> T | None:
-    """Find what is in one group, whichever: by asking one after the other, unless this thread is within one."""
+    """Find what is in one group, whichever: by asking one after the other, unless this thread is within one.
+
+    Raises:
+        OperationalError: it is in none that could be asked, and there are others.
+    """
+    trouble: OperationalError | None = None
     for group in every_group() if here.group == WHOLE else [here.group]:
-        with within(group):
-            if (found := find()) is not None:
-                return found
+        try:
+            with within(group):
+                if (found := find()) is not None:
+                    return found
+        except OperationalError as error:
+            trouble = error
+    if trouble is not None:
+        raise trouble
     return None
 
 
@@ -38,8 +47,7 @@ def read_reachable(read: Callable[[], Iterable[T]]) -> list[T]:
     """Read rows of all groups whose nodes answer, from one group after the other; of this one, if within one."""
     rows: list[T] = []
     if here.group == WHOLE:
-        with suppress(OperationalError):
-            in_each_group(lambda: rows.extend(read()))
+        in_reachable_groups(lambda: rows.extend(read()))
         return rows
     return [*read()]
 
@@ -68,6 +76,11 @@ def read_of_agents(agent_ids: Iterable[str], read: Callable[[list[str]], Iterabl
 def are_of_groups(rows: QuerySet[Any]) -> bool:
     """Tell whether rows are of several groups, from where this thread reads."""
     return places.are_there() and here.group == WHOLE and rows.model._meta.db_table in places.tables
+
+
+def name_here(table: str) -> str:
+    """Name the coordinator's own copy of a table that every node has: for what is only noted, and of no weight."""
+    return f"node.{table}" if places.are_there() else table
 
 
 def group_of_row(model: type[Model], pk: object) -> Group:

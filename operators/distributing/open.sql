@@ -14,6 +14,29 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Makes this node ready, whatever groups it has: settings, and views of its own copies of what is on every node (`node.services_service`).
+CREATE OR REPLACE FUNCTION distributed_open_node() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    one record;
+BEGIN
+    SET LOCAL citus.enable_ddl_propagation = off;
+    SET LOCAL citus.override_table_visibility = off;
+    SET LOCAL client_min_messages = warning;
+    -- The triggers are those of the product, which hold on each shard. A session that keeps its connections to other nodes would fail once
+    -- with each of them after a node was lost, and whoever reads all groups would wait for one that is cut off.
+    EXECUTE format('ALTER DATABASE %I SET citus.enable_unsafe_triggers = on', current_database());
+    EXECUTE format('ALTER DATABASE %I SET citus.max_cached_conns_per_worker = 0', current_database());
+    EXECUTE format('ALTER DATABASE %I SET citus.node_connection_timeout = %s', current_database(), 3000);
+    CREATE SCHEMA IF NOT EXISTS node;
+    FOR one IN
+        SELECT c.relname AS name, format('%I.%I', n.nspname, c.relname || '_' || s.shardid) AS shard
+          FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+          JOIN pg_dist_shard s ON s.logicalrelid = p.logicalrelid WHERE n.nspname = 'public' AND p.repmodel = 't'
+    LOOP
+        EXECUTE format('CREATE OR REPLACE VIEW node.%I AS SELECT * FROM %s', one.name, one.shard);
+    END LOOP;
+END $$;
+
 -- Makes the schema of a group anew. `p_entries`: the functions that read what is on every node past Citus.
 CREATE OR REPLACE FUNCTION distributed_open(p_group int, p_entries text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -27,27 +50,20 @@ BEGIN
     SET LOCAL citus.override_table_visibility = off;
     SET LOCAL check_function_bodies = off;
     SET LOCAL client_min_messages = warning;
-    CREATE SCHEMA IF NOT EXISTS node;
     EXECUTE format('DROP SCHEMA IF EXISTS %I CASCADE', part);
     EXECUTE format('CREATE SCHEMA %I', part);
     FOR one IN
-        SELECT c.relname AS name, s.shardid, format('%I.%I', n.nspname, c.relname || '_' || s.shardid) AS shard, p.partmethod = 'h' AS is_part,
+        SELECT c.relname AS name, format('%I.%I', n.nspname, c.relname || '_' || s.shardid) AS shard,
                (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'agent_group') AS columns
           FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_dist_shard s ON s.logicalrelid = p.logicalrelid
-         WHERE n.nspname = 'public'
-           AND CASE WHEN p.partmethod = 'h' THEN s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, p_group)
-                    ELSE p.repmodel = 't' END
+         WHERE n.nspname = 'public' AND p.partmethod = 'h' AND s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, p_group)
     LOOP
-        IF one.is_part THEN
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN agent_group SET DEFAULT %s', one.shard, p_group);
-            EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, one.name, one.columns, one.shard);
-            EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
-                           ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
-        ELSE
-            EXECUTE format('CREATE OR REPLACE VIEW node.%I AS SELECT * FROM %s', one.name, one.shard);
-        END IF;
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN agent_group SET DEFAULT %s', one.shard, p_group);
+        EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, one.name, one.columns, one.shard);
+        EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
+                       ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
     END LOOP;
     -- A shard has no sequence. Each group counts in steps of all groups that can be, on from the highest number it has: so numbers are unique
     -- over all groups, and never fall in one, wherever it is moved.

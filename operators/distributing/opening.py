@@ -1,6 +1,6 @@
 """Make each node ready to work for the groups that it has: `open.sql` says what that is."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from foundation.database import fetch_rows
 from operators.distributing.places import ENTRIES
 
 _SQL = Path(__file__).parent / "open.sql"
+# The coordinator has no groups, but what is on every node.
 _PLACES = """
-    SELECT host, port, array_agg(number ORDER BY number) FROM distributed_place WHERE host IS NOT NULL
-     GROUP BY host, port ORDER BY host, port
+    SELECT n.nodename, n.nodeport, array_remove(array_agg(p.number ORDER BY p.number), NULL)
+      FROM pg_dist_node n LEFT JOIN distributed_place p ON p.host = n.nodename AND p.port = n.nodeport
+     WHERE n.noderole = 'primary' AND n.isactive GROUP BY n.nodename, n.nodeport ORDER BY n.nodename, n.nodeport
 """
 _FUNCTIONS = """
     SELECT pg_get_functiondef(p.oid) FROM pg_proc p
@@ -22,15 +24,13 @@ _FUNCTIONS = """
 """
 
 
-def open_groups(tell: Callable[[str], None], only: Iterable[int] | None = None) -> int:
-    """Open all groups, or some of them, each on its node; returns how many. Who works for one waits for a moment."""
+def open_groups(tell: Callable[[str], None]) -> int:
+    """Open all groups, each on its node; returns how many. Who works for one waits for a moment."""
     functions = [definition for (definition,) in fetch_rows(_FUNCTIONS, {})]
     count = 0
     for host, port, numbers in fetch_rows(_PLACES, {}):
-        wanted = [number for number in numbers if only is None or number in only]
-        if wanted:
-            tell(f"Opening {len(wanted)} groups on {host}:{port}")
-            count += _open_on(str(host), int(port), wanted, functions)
+        tell(f"Opening {len(numbers)} groups on {host}:{port}")
+        count += _open_on(str(host), int(port), numbers, functions)
     return count
 
 
@@ -41,6 +41,7 @@ def _open_on(host: str, port: int, numbers: list[int], functions: list[str]) -> 
             cursor.execute("SET citus.enable_ddl_propagation = off; SET check_function_bodies = off")
             for definition in [*functions, _SQL.read_text()]:
                 cursor.execute(definition)
+            cursor.execute("SELECT distributed_open_node()")
             for number in numbers:
                 cursor.execute("SELECT distributed_open(%s, %s)", [number, list(ENTRIES)])
     finally:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
-from foundation.groups import in_each_group
+from foundation.groups import in_reachable_groups
 from foundation.kernel.assets import Asset
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
@@ -46,7 +46,7 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
         if adapter.payee_accounts is not None:
             _observe_payees(chain, adapter.payee_accounts)
 
-    in_each_group(tell_group)
+    in_reachable_groups(tell_group)
 
 
 def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
@@ -105,5 +105,5 @@ def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
     # A chain that was not observed yet: its state is stale from the start.
     new = {**found, "state": {}, "observed_at": LONG_AGO}
-    in_each_group(lambda: ChainState.objects.update_or_create(chain=chain, defaults=found, create_defaults=new))
+    in_reachable_groups(lambda: ChainState.objects.update_or_create(chain=chain, defaults=found, create_defaults=new))
     return True

@@ -11,6 +11,7 @@ import psycopg
 
 from tests.support.kills import wait_until
 
+_SIDES = ("--dport", "--sport")
 _BIN = Path("/usr/lib/postgresql/15/bin")
 
 
@@ -19,9 +20,12 @@ class Nodes:
 
     def __init__(self) -> None:
         self._folder = Path(os.environ["CITUS_FOLDER"])
+        self._ports: dict[str, int] = {}
 
     def port(self, name: str) -> int:
-        return int((self._folder / name / "postmaster.pid").read_text().splitlines()[3])
+        if name not in self._ports:
+            self._ports[name] = int((self._folder / name / "postmaster.pid").read_text().splitlines()[3])
+        return self._ports[name]
 
     def connect(self, name: str) -> "psycopg.Connection[tuple[object, ...]]":
         """Connect to a server past the product."""
@@ -31,10 +35,11 @@ class Nodes:
 
     def kill(self, name: str) -> None:
         """Kill a server with -9, and all sessions with it."""
-        pid = int((self._folder / name / "postmaster.pid").read_text().split()[0])
-        children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-        for one in (pid, *map(int, children)):
+        self.port(name)
+        for one in self._family(name):
             os.kill(one, signal.SIGKILL)
+        # Nobody may have taken note of its end yet: PostgreSQL would believe that it still runs.
+        (self._folder / name / "postmaster.pid").unlink()
 
     def start(self, name: str) -> None:
         """Start a server that was killed, and wait until it answers."""
@@ -45,18 +50,21 @@ class Nodes:
         self._pg_ctl(name, "-w", "-m", "fast", "-l", str(self._folder / f"{name}.log"), "restart")
 
     @contextmanager
-    def frozen(self, name: str) -> Iterator[None]:
-        """Let a server answer nobody in this block, as if the network to it were cut."""
-        pid = int((self._folder / name / "postmaster.pid").read_text().split()[0])
-        children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-        family = (pid, *map(int, children))
-        for one in family:
-            os.kill(one, signal.SIGSTOP)
+    def cut_off(self, name: str) -> Iterator[None]:
+        """Cut the network to a server in this block: nothing comes through, in neither direction. As root."""
+        rules = [["INPUT", "-i", "lo", "-p", "tcp", side, str(self.port(name)), "-j", "DROP"] for side in _SIDES]
+        for rule in rules:
+            subprocess.run(["iptables", "-I", *rule], check=True)
         try:
             yield
         finally:
-            for one in family:
-                os.kill(one, signal.SIGCONT)
+            for rule in rules:
+                subprocess.run(["iptables", "-D", *rule], check=True)
+
+    def _family(self, name: str) -> list[int]:
+        pid = (self._folder / name / "postmaster.pid").read_text().split()[0]
+        children = subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True, check=False).stdout.split()
+        return [int(pid), *map(int, children)]
 
     def _answers(self, name: str) -> bool:
         try:

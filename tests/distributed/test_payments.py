@@ -4,18 +4,16 @@ import json
 from collections import Counter
 from decimal import Decimal
 from io import StringIO
-from typing import Any
 
 import pytest
-import requests
 from django.core.management import call_command
 
 from foundation import groups
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.models import Agent
-from tests.support.factories import make_agent, make_api_key, make_service, new_name
-from tests.support.house import House
+from tests.distributed.storming import agent_in_each_group, read, shots_of
+from tests.support.factories import make_agent, make_api_key, make_service
 from tests.support.invariants import check_agent, check_nonces
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
@@ -23,22 +21,6 @@ from tests.support.storms import Shot, strike
 from tests.support.trees import make_child
 
 pytestmark = pytest.mark.long(60)
-
-
-def shots_of(house: House, agent: str, service: str, key: str, count: int) -> list[Shot]:
-    """Make requests of 1 USDC by an agent, half of them at each web server."""
-    body = {"agentId": agent, "service": service, "amount": "1", "asset": "USDC", "reason": "A storm"}
-    webs = [house.url("web"), house.url("web-2")]
-    prefix = new_name("storm")
-    return [Shot(webs[n % 2], key, f"{prefix}-{n}", body) for n in range(count)]
-
-
-def agent_in_each_group(**limits: Any) -> dict[groups.Group, Agent]:
-    found: dict[groups.Group, Agent] = {}
-    while len(found) < len(groups.every_group()):
-        agent = make_agent(**limits)
-        found.setdefault(groups.group_of(agent.pk), agent)
-    return found
 
 
 def test_agents_of_all_groups_pay_at_once_and_no_limit_is_passed(house):
@@ -130,9 +112,3 @@ def test_the_log_verifies(house):
     with groups.within_group_of(agent.pk):
         assert LogEntry.objects.filter(agent=agent).count() == 5
         assert Agent.objects.get(pk=agent.pk).balance == Decimal(995)
-
-
-def read(house: House, key: str, path: str) -> Any:
-    answer = requests.get(f"{house.url('web')}/v1/{path}", headers={"Authorization": f"Bearer {key}"}, timeout=30)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
