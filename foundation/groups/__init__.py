@@ -9,8 +9,6 @@ Outside of groups, statements read the rows of all of them, and lock none.
 """
 
 from foundation.groups.entering import (
-    across_groups,
-    add_agent,
     any_group,
     every_group,
     for_agent,
@@ -20,8 +18,6 @@ from foundation.groups.entering import (
     in_each_group,
     in_other_groups,
     in_reachable_groups,
-    lock_everywhere,
-    numbers_here,
     outside_groups,
     within,
     within_any_group,
@@ -38,6 +34,7 @@ from foundation.groups.reading import (
     read_of_agents,
     read_reachable,
 )
+from foundation.groups.sharing import across_groups, add_agent, lock_everywhere, numbers_here
 
 forget = places.forget
 

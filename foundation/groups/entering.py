@@ -10,16 +10,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError, connection, connections
 from psycopg import errors
 
-from foundation.database import brief_read, is_in_brief_read, lock_name, reading_from
-from foundation.groups.places import WHOLE, Group, GroupAway, here, places, schema_of
+from foundation.database import brief_read, is_in_brief_read, reading_from
+from foundation.groups.places import WHOLE, Group, GroupAway, here, places
 from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOCK = "UPDATE distributed_lock SET name = %s WHERE kind = %s"
-_ADD_AGENT = "INSERT INTO distributed_agent (agent_id, agent_group) VALUES (%s, %s)"
 # What a session says of a group that was moved to another node.
 _MOVED = (
     errors.UndefinedTable,
@@ -173,46 +171,3 @@ def in_other_groups(act: Callable[[], object]) -> None:
     if len(every_group()) > 1:
         done = any_group()
         in_each_group(lambda: None if here.group == done else act())
-
-
-@contextmanager
-def across_groups() -> Iterator[None]:
-    """Read the rows of all groups in this block, from within one and in its transaction as well."""
-    if here.group == WHOLE:
-        yield
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("SET search_path = public")
-    try:
-        yield
-    finally:
-        if not connection.needs_rollback:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET search_path = {schema_of(here.group)}, public")
-
-
-def add_agent(agent_id: str) -> None:
-    """Write down that a new agent is of the group that this thread is within, in the transaction that makes it."""
-    if here.group != WHOLE:
-        with connection.cursor() as cursor:
-            cursor.execute(_ADD_AGENT, [agent_id, here.group.number])
-
-
-def numbers_here(count: int) -> list[int]:
-    """Share out things that are numbered from 0, such as accounts derived from one seed: give those of this group.
-
-    Outside of groups: all of them.
-    """
-    groups = every_group()
-    place = groups.index(here.group) if here.group in groups else 0
-    return list(range(place, count, len(groups) if here.group in groups else 1))
-
-
-def lock_everywhere(kind: int, name: str = "") -> None:
-    """Lock a name as `lock_name` does, on each node: against whatever is decided in any group."""
-    if not places.are_there():
-        lock_name(kind, name)
-        return
-    # Each node has this table, and a trigger on it takes the lock there.
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [name, kind])

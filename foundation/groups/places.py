@@ -13,8 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from foundation.database_sessions import close_if_ended
 from foundation.groups.joins import join_by_group
 
-# Where groups are is asked anew after this, and believed for no longer than that: so long after an operator has taken a
-# node out, nobody decides there any more, even if it is cut off and has not heard of it.
+# Where groups are is asked anew after this, and believed for no longer than that while the coordinator is away.
 _ASK_AFTER_S, BELIEVED_S = 2.0, 10.0
 # A node that did not answer is asked again after this.
 _LEAVE_ALONE_S = 10.0

@@ -21,6 +21,8 @@ from tests.benchmarks.report import report
 
 _ROOT = Path(__file__).parents[2]
 _PARTS = (*money_path.STAGES, "webhooks", "settlement", "console")
+# Measured only if somebody names it: it needs a cluster, and root.
+_CITUS = "citus"
 
 
 def main() -> None:
@@ -64,6 +66,8 @@ def _parts(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
     if "settlement" in options.only:
         few = ["--payments=20", "--agents=4", "--x402-connections=4", "--sustained=1"] if options.short else []
         yield "settlement", [f"--rounds={options.rounds}", "--history=0", *few]
+    if _CITUS in options.only:
+        yield "citus", [f"--rounds={options.rounds}", f"--seconds={options.seconds}"]
     if "console" in options.only:
         yield (
             "console",
@@ -73,7 +77,8 @@ def _parts(options: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
 
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS, help="What to measure (default: all).")
+    says = f"What to measure (default: all but {_CITUS}, which needs a cluster in CITUS, and root)."
+    parser.add_argument("--only", nargs="+", choices=(*_PARTS, _CITUS), default=_PARTS, help=says)
     parser.add_argument("--seconds", type=float, default=5, help="Length of one measurement (default: 5).")
     parser.add_argument("--rounds", type=int, default=5, help="Turns that each side has (default: 5).")
     parser.add_argument("--agents", type=int, default=1000, help="Agents that pay (default: 1000).")

@@ -54,6 +54,12 @@ ROWS: Mapping[str, Row] = {
     "worker_ms": Row("the worker's processor time per settled payment", 0.8, 0.4, is_less_better=True),
     "slowest_page": Row("the console's slowest page with a long log", 300, is_less_better=True),
     "home_page": Row("the console's front page with a long log", 300, is_less_better=True),
+    "citus_two_of_one": Row("Citus, two workers ÷ one, each held to a tenth of a processor", 1.8, 2),
+    "citus_three_of_one": Row("Citus, three workers ÷ one", 2.6, 3),
+    "citus_cost": Row(
+        "PostgreSQL's time per payment, Citus with one group ÷ without Citus", 1.15, 1, is_less_better=True
+    ),
+    "citus_cost_of_groups": Row("PostgreSQL's time per payment, six groups on one worker ÷ one group"),
     "memory_per_million": Row("a web process grows in a million payments", 10, 0, is_less_better=True),
 }
 _MOST_SHARES = 20

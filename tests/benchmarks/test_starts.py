@@ -28,7 +28,9 @@ def run(module: str, *arguments: str) -> str:
 def test_everything_that_is_promised_about_speed_is_measured_and_shown():
     shown = run("tests.benchmarks", "--short")
 
-    assert [row.title for row in ROWS.values() if row.title not in shown] == []
+    # What needs a cluster has a run of its own: tests/benchmarks/citus.py.
+    asked = [row for name, row in ROWS.items() if not name.startswith("citus_")]
+    assert [row.title for row in asked if row.title not in shown] == []
     assert "Who holds the GIL in a web process" in shown
 
 

@@ -15,6 +15,14 @@ _SIDES = ("--dport", "--sport")
 _BIN = Path("/usr/lib/postgresql/15/bin")
 
 
+def _runs(pid: int) -> bool:
+    """Tell whether a process runs; one whose end nobody has taken note of does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
 class Nodes:
     """The coordinator and the workers, by their names in `CITUS_FOLDER`."""
 
@@ -36,10 +44,13 @@ class Nodes:
     def kill(self, name: str) -> None:
         """Kill a server with -9, and all sessions with it."""
         self.port(name)
-        for one in self._family(name):
+        family = self._family(name)
+        for one in family:
             os.kill(one, signal.SIGKILL)
+        wait_until(lambda: not any(map(_runs, family)), f"{name} has ended")
         # Nobody may have taken note of its end yet: PostgreSQL would believe that it still runs.
         (self._folder / name / "postmaster.pid").unlink()
+        (self._folder / f".s.PGSQL.{self.port(name)}.lock").unlink(missing_ok=True)
 
     def start(self, name: str) -> None:
         """Start a server that was killed, and wait until it answers."""
@@ -76,4 +87,5 @@ class Nodes:
     def _pg_ctl(self, name: str, *arguments: str) -> None:
         as_postgres = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         command = [*as_postgres, str(_BIN / "pg_ctl"), "-D", str(self._folder / name), *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd="/")
+        assert done.returncode == 0, (self._folder / f"{name}.log").read_text()[-3000:]

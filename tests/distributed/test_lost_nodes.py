@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from django.db import DatabaseError
 
 from foundation import groups
 from foundation.groups.places import places
 from payments.models import Payment
+from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import Agent
 from tests.distributed.nodes import Nodes
 from tests.distributed.storming import agent_in_each_group, pay, read, shots_of
@@ -123,3 +125,21 @@ def strike_until_answered(shots: list[Shot]) -> dict[int, Answer]:
             if one.status not in {0, 503, 500, 429}:
                 found[missing[one.index]] = one
     return found
+
+
+def test_no_key_is_revoked_for_some_agents_only(house, nodes):
+    """What every server has is changed on all of them or on none: a server that is away keeps it as it is, for all."""
+    agents, service = agent_in_each_group(**PLENTY), make_service()
+    record, key = create_api_key(by="ann")
+    wait_until_all_pay(house, key, agents, service.pk)
+    nodes.kill("worker1")
+    try:
+        with pytest.raises(DatabaseError):
+            revoke_api_key(record.pk, by="ann", reason="Stolen")
+    finally:
+        nodes.start("worker1")
+    wait_until_all_pay(house, key, agents, service.pk)
+
+    revoke_api_key(record.pk, by="ann", reason="Stolen")
+
+    assert {pay(house, key, agent.pk, service.pk).status_code for agent in agents.values()} == {401}

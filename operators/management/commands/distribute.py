@@ -11,7 +11,7 @@ from operators.distributing.opening import open_groups
 from operators.distributing.spreading import MOST_GROUPS, spread
 
 _HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
-_GROUPS = 12
+_GROUPS = 6
 
 
 class Command(JsonCommand):

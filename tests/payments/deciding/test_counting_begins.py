@@ -11,6 +11,7 @@ from policy.more_limits import NO_MORE, MoreLimits
 from policy.operations import set_policy
 from tests.payments.deciding.test_concurrency import Target
 from tests.support.invariants import check_agent
+from tests.support.kills import wait_until
 from tests.support.storms import Storm
 
 pytestmark = [pytest.mark.usefixtures("committed"), pytest.mark.long(50)]
@@ -44,14 +45,17 @@ def test_what_was_paid_until_a_policy_counts_is_counted_and_no_more_is_paid_than
 def test_what_is_paid_while_a_policy_does_not_count_is_counted_once_it_does_again(servers):
     target = Target(servers, daily_limit="1000", weekly_limit="1000")
     counting = MoreLimits(payments_per_day=_MOST)
+    entries = LogEntry.objects.filter(agent=target.agent)
     changes = {_BEFORE: counting, 2 * _BEFORE: NO_MORE, 3 * _BEFORE: counting}
 
     storm = Storm([target.shot() for _ in range(_SHOTS)], 3, 8)
     for number, _ in enumerate(storm):
         if (more := changes.get(number)) is not None:
             change_to(target, more)
+        if more is NO_MORE:
+            wait_until(entries.filter(policy_revision=3).exists, "something is paid while nothing is counted")
 
-    approved = LogEntry.objects.filter(agent=target.agent, result="approved")
+    approved = entries.filter(result="approved")
     assert approved.filter(policy_revision=3).exists(), "Nothing was paid while the policy did not count."
     assert approved.filter(policy_revision__lt=4).count() < _MOST, "The storm was over before the last change."
     assert approved.count() == _MOST
