@@ -5,6 +5,7 @@ Redis can send them, too: what a task is told says which work is looked for, nev
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,14 +16,13 @@ from django.db import OperationalError
 from chains.port import ChainAdapter, ChainUnavailable
 from foundation.groups import WHOLE, Group, every_group, in_reachable_groups, within
 from foundation.kernel.repeated_logs import log_once_a_minute
-from foundation.kernel.times import utc_now
 from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
 from payments.environment import payment_environment
 from payments.holding.finishing import finish_holds
 from payments.holding.proposals import end_requests
 from payments.reconciling.contradictions import record_contradictions
-from payments.reconciling.escrow_history import search_history, was_searched_since
+from payments.reconciling.escrow_history import search_history
 from payments.reconciling.reconciliation import check_balances, reconcile
 from payments.reconciling.watcher import check_configuration, observe
 from payments.settling.broadcasting import broadcast
@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 _EXPIRES_S = 5
 # The chains whose history this process has compared with the ledger.
 _searched_here: set[str] = set()
-_BEGAN_AT = utc_now()
+# So long after another worker has begun a search, which is sent at the same time, it has ended.
+_SEARCH_AGAIN_S = 0.5
 
 
 @shared_task(ignore_result=True)
@@ -84,12 +85,17 @@ def observe_chain(chain: str) -> None:
     """Refresh what the money path knows of a chain, and its relayers."""
     if chain not in _searched_here:
         # However fresh the database's own record is: a backup may have been restored just now.
-        if not _run_step(search_history, chain) and not was_searched_since(_BEGAN_AT, chain, _find(chain)):
+        if not _run_step(search_history, chain) and not _search_later(chain):
             # An escrow that is not ours is not searched: say so where people and the money path look.
             _run_step(check_configuration, chain)
             return
         _searched_here.add(chain)
     _run_step(observe, chain)
+
+
+def _search_later(chain: str) -> bool:
+    time.sleep(_SEARCH_AGAIN_S)
+    return _run_step(search_history, chain)
 
 
 @shared_task(ignore_result=True)

@@ -34,12 +34,12 @@ from foundation.groups.reading import (
     read_of_agents,
     read_reachable,
 )
-from foundation.groups.sharing import across_groups, add_agent, lock_everywhere, numbers_here
+from foundation.groups.sharing import add_agent, lock_everywhere, numbers_here
 
 forget = places.forget
 
 __all__ = [
-    "WHOLE", "Group", "GroupAway", "across_groups", "add_agent", "any_group", "are_of_groups", "by_group",
+    "WHOLE", "Group", "GroupAway", "add_agent", "any_group", "are_of_groups", "by_group",
     "every_group", "find_in_groups", "for_agent", "forget", "group_here", "group_if_known", "group_of", "group_of_row",
     "in_each_group", "in_other_groups", "in_reachable_groups", "lock_everywhere", "name_here", "numbers_here",
     "outside_groups", "read_of",

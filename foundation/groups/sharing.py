@@ -1,32 +1,13 @@
-"""What groups share: the register of agents, numbers that are shared out, locks on all nodes, sums over all rows."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""What groups share: the register of agents, numbers that are shared out, and locks on all nodes."""
 
 from django.db import connection
 
 from foundation.database import lock_name
 from foundation.groups.entering import every_group
-from foundation.groups.places import WHOLE, here, places, schema_of
+from foundation.groups.places import WHOLE, here, places
 
 _LOCK = "UPDATE distributed_lock SET name = %s WHERE kind = %s"
 _ADD_AGENT = "INSERT INTO distributed_agent (agent_id, agent_group) VALUES (%s, %s)"
-
-
-@contextmanager
-def across_groups() -> Iterator[None]:
-    """Read the rows of all groups in this block, from within one and in its transaction as well."""
-    if here.group == WHOLE:
-        yield
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("SET search_path = public")
-    try:
-        yield
-    finally:
-        if not connection.needs_rollback:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET search_path = {schema_of(here.group)}, public")
 
 
 def add_agent(agent_id: str) -> None:

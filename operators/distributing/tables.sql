@@ -17,7 +17,7 @@ CREATE VIEW distributed_place AS
 -- What somebody alone may do on all nodes is locked on each of them: a change of a row here takes its lock (foundation/database.py has the
 -- kinds), wherever the row is. It lasts until the change is committed on that node, even if that one goes away in between.
 CREATE TABLE distributed_lock (kind int PRIMARY KEY, name text NOT NULL);
-INSERT INTO distributed_lock VALUES (1, ''), (2, ''), (4, '');
+INSERT INTO distributed_lock VALUES (1, ''), (2, '');
 CREATE FUNCTION distributed_take_lock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(NEW.kind, hashtext(NEW.name));

@@ -116,11 +116,6 @@ def is_known(chain: str, adapter: ChainAdapter) -> bool:
     return cursor is not None and is_fresh(cursor.complete_at, utc_now(), age)
 
 
-def was_searched_since(moment: datetime, chain: str, adapter: ChainAdapter) -> bool:
-    """Tell whether a search that began after a moment has found all that the escrow had done until then."""
-    return DepositCursor.objects.filter(chain=chain, escrow=adapter.escrow.address, complete_at__gte=moment).exists()
-
-
 def _check_newer_blocks(chain: str, adapter: ChainAdapter, finality: Finality) -> None:
     began_at, seen_up_to = utc_now(), finality.block_number
     ranges = search_ranges(adapter.escrow.peek, finality.block_number, finality.newest, length=LONGEST)
