@@ -5,12 +5,16 @@ transaction may not have committed yet. An hour after a day has ended, that day 
 committed later than `LAG`, or dated by a clock that was behind, is counted, too.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from backoffice.models import DailyTotal, RollUp
+from foundation.database import fetch_rows, write_rows
+from foundation.groups import read_of, snapshot
 from foundation.kernel.ids import first_id, time_of
 from ledger.models import LogEntry
 
@@ -19,8 +23,10 @@ LAG = timedelta(seconds=15)
 _CLOSED_AFTER = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _SQL = Path(__file__).parent / "sql"
-_ADD_ENTRIES = (_SQL / "add_entries.sql").read_text()
-_ADD_FAILURES = (_SQL / "add_failures.sql").read_text()
+_ENTRIES = (_SQL / "entries.sql").read_text()
+_FAILURES = (_SQL / "failures.sql").read_text()
+_ADD = (_SQL / "add.sql").read_text()
+_COLUMNS = ("days", "agents", "services", "assets", "chains", "results", "rules", "counts", "amounts")
 _EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
@@ -82,17 +88,21 @@ def _lock_state(now: datetime) -> RollUp | None:
 
 
 def _add_entries(since: datetime, until: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_ADD_ENTRIES, {"first": first_id("log", since), "end": first_id("log", until)})
+    _add(_ENTRIES, {"first": first_id("log", since), "end": first_id("log", until)})
 
 
 def _add_failures(decided: tuple[datetime, datetime], failed: tuple[datetime, datetime]) -> None:
     """Add the payments that were decided and failed within these half-open spans, on the days of their approval."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _ADD_FAILURES,
-            {"decided_from": decided[0], "decided_to": decided[1], "failed_from": failed[0], "failed_to": failed[1]},
-        )
+    spans = {"decided_from": decided[0], "decided_to": decided[1], "failed_from": failed[0], "failed_to": failed[1]}
+    _add(_FAILURES, spans)
+
+
+def _add(statement: str, spans: Mapping[str, Any]) -> None:
+    """Add what a statement sums up, in each group of agents, to the totals of all."""
+    with snapshot():
+        rows = read_of(None, lambda: fetch_rows(statement, spans))
+    if rows:
+        write_rows(_ADD, dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def _midnight(day: date) -> datetime:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.contrib.admin.utils import unquote
@@ -21,7 +22,7 @@ from backoffice.statements import (
 )
 from foundation.console.exports import Columns, stream
 from foundation.console.views import show_page, staff_page
-from foundation.database import in_batches
+from foundation.groups import in_batches_of_all
 from foundation.kernel.times import utc_now
 from policy.models import Agent
 from services.models import Service
@@ -51,7 +52,7 @@ def payee_statement(request: HttpRequest, service_id: str) -> HttpResponseBase:
     statement = state_payee(service, _read_month(request))
     if request.GET.get("format") == "csv":
         return _export(request, f"statement-{service.pk}", statement.month, _PAYEE_COLUMNS, _payee_lines(statement))
-    shown = statement.payments[:MOST_SHOWN]
+    shown = list(islice(in_batches_of_all(statement.payments, "pk", size=MOST_SHOWN), MOST_SHOWN))
     return _show(request, "console/payee_statement.html", statement, service.created_at, payments=shown)
 
 
@@ -92,7 +93,7 @@ def _export(
 def _agent_lines(statement: AgentStatement) -> Iterator[_Line]:
     asset = statement.agent.asset
     yield {"entry": "opening balance", "asset": asset, "at": statement.month.begin, "balance": statement.opening}
-    for one in in_batches(statement.movements, "id"):
+    for one in in_batches_of_all(statement.movements, "id"):
         row: Any = one
         yield {
             "entry": row.kind, "asset": asset, "at": row.created_at, "amount": row.amount,
@@ -104,7 +105,7 @@ def _agent_lines(statement: AgentStatement) -> Iterator[_Line]:
 
 
 def _payee_lines(statement: PayeeStatement) -> Iterator[_Line]:
-    for one in in_batches(statement.payments, "pk"):
+    for one in in_batches_of_all(statement.payments, "pk"):
         row: Any = one
         yield {
             "entry": row.status, "asset": row.asset, "at": row.decided_at, "amount": row.amount, "payment": row.pk,

@@ -25,7 +25,7 @@ SIGN_IN_LOCK = 15
 ALARM_LOCK = 16
 _LONGEST_STALL_MS = 10_000
 _LONGEST_READ_MS = 5_000
-_BATCH_SIZE = 2_000
+BATCH_SIZE = 2_000
 
 
 def fetch_briefly(statement: str, parameters: Any) -> list[Any]:
@@ -159,7 +159,7 @@ def share_name(kind: int, name: str = "") -> None:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s, hashtext(%s))", [kind, name])
 
 
-def in_batches(rows: "QuerySet[Row]", field: str, tie: str = "pk", *, size: int = _BATCH_SIZE) -> Iterator[Row]:
+def in_batches(rows: "QuerySet[Row]", field: str, tie: str = "pk", *, size: int = BATCH_SIZE) -> Iterator[Row]:
     """Read many rows in the order of a field, and of a second one where the first is equal, not all of them at once.
 
     Unlike Django's `iterator` it uses no cursor of the database's, which a pooler loses between transactions.

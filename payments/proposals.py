@@ -10,14 +10,16 @@ from typing import Any
 
 from chains.catalogue import alias_of
 from foundation.console.figures import show_amount
+from foundation.groups import WHOLE, Group
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import AmountError, parse_signed_amount
 from payments.funding.credits import adjust_balance
 from payments.funding.deposits import credit_deposit
 from payments.funding.owner_transactions import cancel_checked, check_is_over
-from payments.funding.withdrawals import book_withdrawal, find_withdrawal
-from payments.reconciling.outflow_booking import book_outflow
+from payments.funding.withdrawals import book_withdrawal, find_withdrawal, group_of_withdrawal
+from payments.models import Outflow
+from payments.reconciling.outflow_booking import book_outflow, group_of_outflow
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from policy.models import Agent
 from services.served_chains import read_chain, read_known_chain
@@ -72,6 +74,15 @@ def _cancel(arguments: Arguments, by: str, reason: str) -> str:
 
 def _check_cancellation(arguments: Arguments) -> None:
     check_is_over(find_withdrawal(arguments["withdrawal"]))
+
+
+def _group_of_withdrawal(arguments: Arguments) -> Group:
+    return group_of_withdrawal(find_withdrawal(arguments["withdrawal"]))
+
+
+def _group_of_outflow(arguments: Arguments) -> Group:
+    outflow = Outflow.objects.filter(pk=arguments["outflow"]).first()
+    return WHOLE if outflow is None else group_of_outflow(outflow, arguments["agent"])
 
 
 def _book(arguments: Arguments, by: str, reason: str) -> str:
@@ -131,9 +142,18 @@ KINDS = (
         _cancel,
         is_rehearsed=True,
         check=_check_cancellation,
+        group=_group_of_withdrawal,
         takes=_WITHDRAWAL,
     ),
-    Kind(BOOK, "Book an outflow", "payments.change_outflow", _book, is_rehearsed=True, takes=_OUTFLOW),
+    Kind(
+        BOOK,
+        "Book an outflow",
+        "payments.change_outflow",
+        _book,
+        is_rehearsed=True,
+        takes=_OUTFLOW,
+        group=_group_of_outflow,
+    ),
     Kind(STOP_CHAIN, "Stop signing on a chain", _SWITCH, _stop_chain, takes=_CHAIN),
     Kind(START_CHAIN, "Start signing on a chain", _SWITCH, _start_chain, takes={**_CHAIN, "stopped_at": STOP}),
 )

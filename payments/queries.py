@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from foundation.groups import read_reachable
+from foundation.groups import outside_groups
 from foundation.kernel.ids import first_id
 from foundation.kernel.times import is_fresh
 from ledger.models import Hold
@@ -64,10 +64,9 @@ class ContradictingNode:
 
 
 def find_chain_states() -> dict[str, ChainState]:
-    """Read the state of each chain. Groups of agents have the same, unless one was away: then it is the worst."""
-    states = read_reachable(lambda: ChainState.objects.order_by("chain"))
-    states.sort(key=lambda one: (bool(one.stopped_reason), bool(one.mismatch), -one.observed_at.timestamp()))
-    return {state.chain: state for state in states}
+    """Read the state of each chain that the watcher has seen."""
+    with outside_groups():
+        return {state.chain: state for state in ChainState.objects.order_by("chain")}
 
 
 def find_contradicting_nodes(now: datetime) -> list[ContradictingNode]:

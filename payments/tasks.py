@@ -14,7 +14,7 @@ from celery import current_app, shared_task
 from django.db import OperationalError
 
 from chains.port import ChainAdapter, ChainUnavailable
-from foundation.groups import WHOLE, Group, every_group, in_reachable_groups, within
+from foundation.groups import WHOLE, Group, GroupAway, every_group, in_reachable_groups, within
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.telemetry.context import working_on
 from ledger.clocks import clocks_agree, read_clocks
@@ -107,13 +107,15 @@ def watch_deposits(chain: str) -> None:
 @shared_task(ignore_result=True)
 def reconcile_chain(chain: str) -> None:
     """Compare what the escrow of a chain holds with what the ledger says."""
-    _run_step(reconcile, chain)
+    with _left_out_if_away(WHOLE):
+        _run_step(reconcile, chain)
 
 
 @shared_task(ignore_result=True)
 def check_books() -> None:
     """Compare the agents' balances with what came in and what was spent."""
-    check_balances()
+    with _left_out_if_away(WHOLE):
+        check_balances()
 
 
 @shared_task(ignore_result=True)
@@ -159,13 +161,14 @@ def _run_step(step: Callable[[str, ChainAdapter], Any], chain: str, group: Group
 
 @contextmanager
 def _left_out_if_away(group: Group) -> Iterator[None]:
-    """Leave a group alone whose node is away: the next sweep finds what there is to do."""
+    """Leave what cannot be done while a node is away: the next sweep finds what there is to do."""
     try:
         yield
     except OperationalError as error:
-        if group == WHOLE:
+        if group == WHOLE and not isinstance(error, GroupAway):
             raise
-        log_once_a_minute(log, logging.ERROR, "%s is left out: %s", group, type(error).__name__, about=group)
+        what = group if group != WHOLE else "What is about all groups"
+        log_once_a_minute(log, logging.ERROR, "%s is left out: %s", what, error, about=group)
 
 
 def _find_group(number: int | None) -> Group:

@@ -14,7 +14,8 @@ from django.db.models import Max, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest
 
 from foundation.commands import AUTHOR
-from foundation.database import FOUR_EYES_LOCK, lock_name
+from foundation.database import FOUR_EYES_LOCK
+from foundation.groups import lock_above, outside_groups, read_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from policy.limits import Limits, lets_more_pass
@@ -44,7 +45,7 @@ def any_takes_two(changes: Mapping[str, tuple[Limits | None, Limits]], asset: As
 def lock_thresholds() -> None:
     """Let nobody else judge by the thresholds until this transaction ends: two changes at once must not both fit."""
     if settings.FOUR_EYES:
-        lock_name(FOUR_EYES_LOCK)
+        lock_above(FOUR_EYES_LOCK)
 
 
 def is_by_one(by: str) -> bool:
@@ -64,4 +65,6 @@ def _let_in_by_one(asset: Asset) -> dict[str, Decimal]:
     rows = PolicyRevision.objects.filter(is_by_one=True, agent__asset=asset).annotate(ended_at=ended_at)
     recent = rows.filter(Q(ended_at=None) | Q(ended_at__gt=utc_now() - _LONGEST_WINDOW))
     highest = Max(Greatest("max_per_payment", "daily_limit", "weekly_limit"))
-    return dict(recent.order_by().values("agent").annotate(highest=highest).values_list("agent", "highest"))
+    found = recent.order_by().values("agent").annotate(highest=highest).values_list("agent", "highest")
+    with outside_groups():  # what single persons let in counts together, whatever agents it is for
+        return dict(read_of(None, found.all))

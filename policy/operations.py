@@ -5,8 +5,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from foundation.database import SIGNER_LOCK
-from foundation.groups import add_agent, for_agent, group_of, lock_everywhere, within
+from foundation.database import SIGNER_LOCK, lock_name
+from foundation.groups import add_agent, for_agent, group_of, outside_groups, tell_groups, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -96,7 +96,7 @@ def resume_agent(agent_id: str, *, by: str, reason: str = "") -> Agent:
 
 
 def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime | None = None) -> SignerSwitch:
-    """Put the policy signer in or out of service. It holds in every process once this returns.
+    """Put the policy signer in or out of service. It holds in every process once this is committed.
 
     A switch that is as asked already stays as it is, with its author. `seen`: when it was switched last, as the author
     has seen it.
@@ -104,8 +104,8 @@ def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime
     Raises:
         OperationRefused: it was switched since.
     """
-    with transaction.atomic():
-        lock_everywhere(SIGNER_LOCK)
+    with outside_groups(), transaction.atomic():
+        lock_name(SIGNER_LOCK)
         switch, _ = SignerSwitch.objects.get_or_create(id=1)
         if seen is not None and switch.changed_at != seen:
             raise OperationRefused("The signer was switched meanwhile. Look at it again.")
@@ -113,6 +113,7 @@ def switch_signer(*, is_signing: bool, by: str, reason: str = "", seen: datetime
             switch.is_signing, switch.changed_by, switch.changed_at = is_signing, by, utc_now()
             switch.save()
             changes.record_signer(switch, was_signing=not is_signing, by=by, reason=reason)
+        tell_groups(SignerSwitch, switch.pk, lock=SIGNER_LOCK)
     return switch
 
 

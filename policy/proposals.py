@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from foundation.groups import within, within_group_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.agent_ids import check_is_distinct
@@ -19,7 +20,7 @@ from policy.operations import create_agent, pause_agent, resume_agent, set_polic
 from policy.parents import path_of
 from policy.revisions import check_limits, limits_of
 from policy.shadows import end_adopted
-from staff.kinds import STOP, Argument, Kind, register
+from staff.kinds import STOP, Argument, Kind, group_of_agent, register
 from staff.second_person import Outcome, Proposal, propose
 
 KIND, MAKE_AGENT = "policy.raise", "agent.make"
@@ -76,7 +77,7 @@ def propose_agent(
     """
     arguments = {"agent": agent_id, "asset": asset.value, **_look_above(limits), **write_limits(limits)}
     proposal = Proposal(MAKE_AGENT, "new_agent", agent_id, arguments, shown, reason)
-    with transaction.atomic():
+    with within(group_of_agent(arguments)), transaction.atomic():
         lock_thresholds()
         return propose(proposal, by=by, needs_second=takes_two(agent_id, asset, limits))
 
@@ -93,7 +94,7 @@ def propose_policy(
     check_limits(asset, limits)  # nobody is asked to confirm what would be refused
     arguments = {"agent": seen.agent_id, "revision": seen.number, **_look_above(limits), **write_limits(limits)}
     proposal = Proposal(KIND, "policy", seen.agent_id, arguments, shown, reason)
-    with transaction.atomic():
+    with within_group_of(seen.agent_id), transaction.atomic():
         lock_thresholds()
         return propose(proposal, by=by, needs_second=takes_two(seen.agent_id, asset, limits, old=limits_of(seen)))
 

@@ -2,7 +2,8 @@
 
 An agent follows the template that its revision in force names. So whoever sets its policy otherwise, whatever release
 does it, ends that; no agent is left half following. A change of a template makes one revision for each of them, all in
-one transaction. The template is locked first, then the agents in the order in which payments lock them.
+one transaction: where there are groups of agents, they are of one. The template is locked first, then the agents in the
+order in which payments lock them.
 """
 
 import re
@@ -11,13 +12,13 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, QuerySet
 
-from foundation.groups import for_agent
+from foundation.groups import WHOLE, for_agent, group_here, outside_groups, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from policy import changes
+from policy.followers import followers_of, group_of_followers
 from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision, PolicyTemplate
 from policy.parents import PATH, lock_agent
@@ -78,7 +79,7 @@ def change_template(
     Raises:
         OperationRefused: no such template, nothing changes, a limit is not an amount of its asset, or as above.
     """
-    with transaction.atomic():
+    with within(group_of_followers(name)), transaction.atomic():
         template = _lock_template(name, seen)
         before = changes.said_of(template)
         limits = _changed(template, change)
@@ -153,17 +154,16 @@ def check_may_follow(agent: Agent, template: PolicyTemplate) -> None:
     """
     if agent.asset != template.asset:
         raise OperationRefused(f"{agent} is in {agent.asset}, the template {template} in {template.asset}.")
+    with outside_groups():
+        theirs = group_of_followers(template.name)
+    if theirs not in (WHOLE, group_here()):
+        # All of them change in one transaction, which no two servers have.
+        raise OperationRefused(f"{agent} is on another server than those that follow {template}: make it one there.")
     followers = followers_of(template.name)
     if followers.filter(agent=agent).exists():
         raise OperationRefused(f"{agent} follows the template {template} already.")
     if followers.count() >= MOST_FOLLOWERS:
         raise OperationRefused(f"{MOST_FOLLOWERS} agents follow the template {template}: no more can.")
-
-
-def followers_of(name: str) -> "QuerySet[PolicyRevision]":
-    """Find the revisions in force of the agents that follow a template, in the order of the agents' ids."""
-    in_force = PolicyRevision.objects.filter(template=name, number=F("agent__policy_revision"))
-    return in_force.exclude(template="").order_by("agent_id")
 
 
 def _lock_template(name: str, seen: int | None) -> PolicyTemplate:

@@ -10,8 +10,10 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from foundation.groups import Group, within, within_group_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
+from policy.followers import group_of_followers
 from policy.limit_texts import arguments_without_parent, names_a_limit, read_limits, write_without_parent
 from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
@@ -41,6 +43,7 @@ def register_template_kinds() -> None:
         Kind(
             CHANGE, "Change a template", may, _change, is_rehearsed=True,
             takes={**name, "version": version, "followers": seen, **arguments_without_parent()},
+            group=_group_of,
         ),
         Kind(
             FOLLOW, "Let an agent follow a template", may, _follow, is_rehearsed=True,
@@ -80,7 +83,7 @@ def propose_template(
         **write_without_parent(limits),
     }  # fmt: skip
     proposal = Proposal(CHANGE, "template", seen.name, arguments, shown, reason)
-    with transaction.atomic():
+    with within(_group_of(arguments)), transaction.atomic():
         lock_thresholds()
         return propose(proposal, by=by, needs_second=takes_two_for(seen, followers, limits))
 
@@ -106,7 +109,7 @@ def propose_following(
     """
     agent, new = seen.agent_id, under(seen.more.parent, limits_of(template))
     arguments = {"agent": agent, "template": template.name, "version": template.version, "revision": seen.number}
-    with transaction.atomic():
+    with within_group_of(agent), transaction.atomic():
         lock_thresholds()
         needs_second = takes_two(agent, Asset(template.asset), new, old=limits_of(seen))
         return propose(Proposal(FOLLOW, "policy", agent, arguments, shown, reason), by=by, needs_second=needs_second)
@@ -148,6 +151,10 @@ def _change(arguments: Mapping[str, Any], by: str, reason: str) -> str:
     )
     count = len(revisions)
     return f"Changed the template {template}, and the policy of {count} {'agent' if count == 1 else 'agents'}."
+
+
+def _group_of(arguments: Mapping[str, Any]) -> Group:
+    return group_of_followers(arguments["template"])
 
 
 def _followers(written: Sequence[str]) -> dict[str, int]:

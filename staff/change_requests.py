@@ -1,8 +1,6 @@
 """The requests for a second person: those that wait, and what becomes of them."""
 
-from typing import Any
-
-from django.db.models import QuerySet
+from collections.abc import Iterable
 
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -21,7 +19,7 @@ def expire() -> int:
     return late.update(state=RequestState.EXPIRED, decided_at=utc_now())
 
 
-def refuse_needless(kind: str, subjects: QuerySet[Any], why: str) -> int:
+def refuse_needless(kind: str, subjects: Iterable[str], why: str) -> int:
     """Refuse what waits about subjects that are decided already, in nobody's name; returns how many requests."""
     now = utc_now()
     waiting = ChangeRequest.objects.filter(state=RequestState.WAITING, expires_at__gt=now, kind=kind)

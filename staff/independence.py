@@ -5,7 +5,8 @@ from itertools import combinations
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from foundation.database import SIGN_IN_LOCK, lock_name
+from foundation.database import SIGN_IN_LOCK
+from foundation.groups import lock_above
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from staff.hands import ABOUT_HANDS, Act, Hands
@@ -18,7 +19,7 @@ MAKE_ADMINISTRATOR = "manage.py createsuperuser makes one, for another person"
 
 def lock_accounts() -> None:
     """Hold all accounts until the transaction ends: nothing that is judged by them changes meanwhile."""
-    lock_name(SIGN_IN_LOCK, "accounts")
+    lock_above(SIGN_IN_LOCK, "accounts")
 
 
 def read_hands() -> Hands:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from foundation.groups import WHOLE, Group, group_of, within
 from foundation.kernel.errors import OperationRefused
 
 
@@ -23,6 +24,12 @@ class Argument:
     says: str
     read: Callable[[str], Any] = str
     is_needed: bool = True
+
+
+def group_of_agent(arguments: Mapping[str, Any]) -> Group:
+    """Name the group of the agent that a change is about, which `agent` names; `WHOLE`: it is about none."""
+    agent = arguments.get("agent")
+    return WHOLE if agent is None else group_of(agent, below=arguments.get("parent"))
 
 
 def _moment(text: str) -> str:
@@ -43,6 +50,7 @@ class Kind:
     `is_rehearsed`: before anybody is asked to confirm it, it is made and taken back, so that nobody is asked for what
     would be refused. `takes`: its arguments; None: it is made in the console alone. `expires_at`: when what it is about
     is over by itself, so that nobody is asked for longer; None: it never is.
+    `group`: whose rows it changes, entered before the transaction that it is made in.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Kind:
     check: Callable[[Mapping[str, Any]], None] = lambda _arguments: None
     takes: Mapping[str, Argument] | None = None
     expires_at: Callable[[Mapping[str, Any]], datetime | None] = lambda _arguments: None
+    group: Callable[[Mapping[str, Any]], Group] = group_of_agent
 
 
 _kinds: dict[str, Kind] = {}
@@ -81,7 +90,8 @@ def make(name: str, arguments: Mapping[str, Any], *, by: str, reason: str) -> st
     """
     kind = find_kind(name)
     kind.check(arguments)
-    return kind.perform(arguments, by, reason)
+    with within(kind.group(arguments)):
+        return kind.perform(arguments, by, reason)
 
 
 def _refuse_unknown(_arguments: Mapping[str, Any], _by: str, _reason: str) -> str:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from foundation.groups import within
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -95,7 +96,7 @@ def rehearse(proposal: Proposal, *, by: User | AnonymousUser) -> None:
     kind = find_kind(proposal.kind)
     kind.check(proposal.arguments)
     if kind.is_rehearsed:
-        with transaction.atomic():
+        with within(kind.group(proposal.arguments)), transaction.atomic():
             kind.perform(proposal.arguments, by.get_username(), proposal.reason or "A rehearsal.")
             transaction.set_rollback(True)
 
@@ -112,7 +113,7 @@ def confirm(request_id: int, *, by: User | AnonymousUser) -> Outcome:
     with transaction.atomic():
         request, kind, _ = _lock(request_id, by)
     kind.check(request.arguments)
-    with transaction.atomic():
+    with within(kind.group(request.arguments)), transaction.atomic():
         request, kind, person = _lock(request_id, by)
         decide(request, RequestState.CONFIRMED, person)
         note("request.confirmed", request, person)

@@ -18,7 +18,8 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
-from foundation.database import brief_read, in_batches, reading_alias, reading_from
+from foundation.database import brief_read, reading_alias, reading_from
+from foundation.groups import in_batches_of_all
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import format_instant, utc_now
 
@@ -64,7 +65,7 @@ def stream(
 
 
 def _read(rows: "QuerySet[Any]", order: str, alias: str) -> Iterator[list[Any]]:
-    found = in_batches(rows.using(alias), order, size=BATCH_SIZE)
+    found = in_batches_of_all(rows.using(alias), order, size=BATCH_SIZE)
     while True:
         # One transaction for each batch: a reader who takes long holds none, nor a session of the database.
         with reading_from(alias), brief_read(alias, limit_ms=_LONGEST_BATCH_MS):

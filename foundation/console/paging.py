@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
+from django.db.models.expressions import OrderBy
 from django.utils.functional import cached_property
 
 from foundation.groups import are_of_groups, read_reachable
@@ -52,4 +53,11 @@ def merged(rows: Sequence[Any], order: Sequence[str]) -> list[Any]:
 
 def _order_of(rows: QuerySet[Any]) -> Sequence[str]:
     terms: Any = rows.query.order_by or rows.query.get_meta().ordering
-    return [str(getattr(term, "name", term)) for term in terms]
+    return [_name(term) for term in terms]
+
+
+def _name(term: Any) -> str:
+    """Write a term of an order as Django's models do; those with an expression are of one column."""
+    if isinstance(term, OrderBy):
+        return f"{'-' if term.descending else ''}{_name(term.expression)}"
+    return str(getattr(term, "name", term))

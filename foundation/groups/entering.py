@@ -8,13 +8,16 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
 from foundation.database import brief_read, is_in_brief_read, reading_from
-from foundation.groups.places import WHOLE, Group, GroupAway, here, places
+from foundation.groups.here import WHOLE, Group, GroupAway, here
+from foundation.groups.places import places
 from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
+AS_OF_NOW = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -75,9 +78,10 @@ def within(group: Group) -> Iterator[None]:
         yield
         return
     own, is_brief = connections[DEFAULT_DB_ALIAS], is_in_brief_read()
-    if (own.in_atomic_block and not is_brief) or here.group != WHOLE:
+    moment = here.moment
+    if (own.in_atomic_block and not is_brief and moment is None) or here.group != WHOLE:
         raise RuntimeError(f"{group} is entered before a transaction is begun, and not from within another group.")
-    session = places.take(group)
+    session = places.take(group) if moment is None else _as_of(moment, group)
     connections[DEFAULT_DB_ALIAS], here.group, here.outside = session, group, own
     try:
         with reading_from(DEFAULT_DB_ALIAS), brief_read() if is_brief else nullcontext():
@@ -85,13 +89,25 @@ def within(group: Group) -> Iterator[None]:
     except (ProgrammingError, OperationalError) as error:
         if session.connection is None or session.connection.closed:
             places.lose(group)
+            raise GroupAway(f"The node of {group} does not answer.") from error
         if not isinstance(error.__cause__, _MOVED):
             raise
         places.forget()
         raise GroupAway(f"{group} was moved to another node.") from error
     finally:
         connections[DEFAULT_DB_ALIAS], here.group, here.outside = own, WHOLE, None
-        places.give_back(group, session)
+        if moment is None:
+            places.give_back(group, session)
+
+
+def _as_of(moment: dict[Group, BaseDatabaseWrapper], group: Group) -> BaseDatabaseWrapper:
+    """Give the session that reads a group as it was when it was first entered in a moment (`moments.snapshot`)."""
+    if group not in moment:
+        moment[group] = places.take(group)
+        moment[group].set_autocommit(False)
+        with moment[group].cursor() as cursor:
+            cursor.execute(AS_OF_NOW)
+    return moment[group]
 
 
 def within_any_group() -> AbstractContextManager[None]:
@@ -171,3 +187,10 @@ def in_other_groups(act: Callable[[], object]) -> None:
     if len(every_group()) > 1:
         done = any_group()
         in_each_group(lambda: None if here.group == done else act())
+
+
+def above_groups(act: Callable[[], object]) -> None:
+    """Do on the coordinator what was done in each group; nothing where nothing is distributed."""
+    if places.are_there():
+        with outside_groups():
+            act()

@@ -4,13 +4,13 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from foundation.database_sessions import close_if_ended
+from foundation.groups.here import WHOLE, Group, GroupAway, here
 from foundation.groups.joins import join_by_group
 
 # Where groups are is asked anew after this, and believed for no longer than that while the coordinator is away.
@@ -25,31 +25,6 @@ _IS_DISTRIBUTED = "SELECT to_regclass('distributed_place') IS NOT NULL"
 _OF_GROUPS = "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h'"
 _FIND_PLACES = "SELECT number, host, port FROM distributed_place ORDER BY place"
 _FIND_GROUPS = "SELECT agent_id, agent_group FROM distributed_agent WHERE agent_id = ANY(%s)"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Agents whose rows are together, by the number that these rows have; None: all agents there are."""
-
-    number: int | None
-
-    def __str__(self) -> str:
-        return "" if self.number is None else f"group {self.number}"
-
-
-WHOLE = Group(None)
-
-
-WHOLE = Group(None)
-
-
-class GroupAway(OperationalError):
-    """Nothing can be done for a group now: its node is away, was taken out, or the group is on another one."""
-
-
-class Here(threading.local):
-    group = WHOLE
-    outside: BaseDatabaseWrapper | None = None  # the session of this thread that is with no group
 
 
 class Places:
@@ -159,7 +134,6 @@ class Places:
         return places
 
 
-here = Here()
 places = Places()
 
 

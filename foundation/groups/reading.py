@@ -1,15 +1,20 @@
 """Read rows of agents from their groups, or of all groups, one after the other."""
 
-from collections.abc import Callable, Iterable
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 
+from foundation.database import BATCH_SIZE, in_batches
 from foundation.groups.entering import every_group, in_reachable_groups, within, within_group_of
-from foundation.groups.places import WHOLE, Group, here, places
+from foundation.groups.here import WHOLE, Group, here
+from foundation.groups.places import places
 
 T = TypeVar("T")
+Row = TypeVar("Row", bound=Model)
 
 
 def find_in_groups(find: Callable[[], T | None]) -> T | None:
@@ -76,6 +81,28 @@ def read_of_agents(agent_ids: Iterable[str], read: Callable[[list[str]], Iterabl
 def are_of_groups(rows: QuerySet[Any]) -> bool:
     """Tell whether rows are of several groups, from where this thread reads."""
     return places.are_there() and here.group == WHOLE and rows.model._meta.db_table in places.tables
+
+
+def in_batches_of_all(rows: QuerySet[Row], field: str, *, size: int = BATCH_SIZE) -> Iterator[Row]:
+    """Read many rows as `in_batches` does; where they are of several groups, merged in the order of the field.
+
+    Raises:
+        GroupAway: what follows cannot be read now.
+    """
+    if not are_of_groups(rows):
+        return in_batches(rows, field, size=size)
+    each = [_batches_of(group, rows, field, size) for group in every_group()]
+    return heapq.merge(*each, key=lambda row: (getattr(row, field), row.pk))
+
+
+def _batches_of(group: Group, rows: QuerySet[Row], field: str, size: int) -> Iterator[Row]:
+    found = in_batches(rows, field, size=size)
+    while True:
+        with within(group):
+            batch = list(islice(found, size))
+        if not batch:
+            return
+        yield from batch
 
 
 def name_here(table: str) -> str:

@@ -4,9 +4,11 @@ from django.db import connection
 
 from foundation.database import lock_name
 from foundation.groups.entering import every_group
-from foundation.groups.places import WHOLE, here, places
+from foundation.groups.here import WHOLE, here
+from foundation.groups.places import places
 
 _LOCK = "UPDATE distributed_lock SET name = %s WHERE kind = %s"
+_LOCK_ABOVE = "UPDATE distributed_lock_above SET name = %s WHERE kind = %s"
 _ADD_AGENT = "INSERT INTO distributed_agent (agent_id, agent_group) VALUES (%s, %s)"
 
 
@@ -35,3 +37,13 @@ def lock_everywhere(kind: int, name: str = "") -> None:
     # Each node has this table, and a trigger on it takes the lock there.
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [name, kind])
+
+
+def lock_above(kind: int, name: str = "") -> None:
+    """Lock a name as `lock_name` does, on the coordinator: against whoever does what concerns all groups."""
+    if here.group == WHOLE:
+        lock_name(kind, name)
+        return
+    # A table of the coordinator, whose trigger takes the lock there.
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_ABOVE, [name, kind])

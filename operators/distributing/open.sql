@@ -35,6 +35,17 @@ BEGIN
     LOOP
         EXECUTE format('CREATE OR REPLACE VIEW node.%I AS SELECT * FROM %s', one.name, one.shard);
     END LOOP;
+    -- Functions have rows of what groups have copies of. The table is on the coordinator; elsewhere nothing is of this name but a type.
+    FOR one IN
+        SELECT substr(c.relname, length('distributed_copy_of_') + 1) AS name, c.relname AS copy, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS columns
+          FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'agent_group'
+         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'distributed\_copy\_of\_%'
+           AND EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid) GROUP BY c.relname
+    LOOP
+        IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname = one.name AND relkind = 'r') THEN
+            EXECUTE format('CREATE OR REPLACE VIEW public.%I AS SELECT %s FROM public.%I WHERE false', one.name, one.columns, one.copy);
+        END IF;
+    END LOOP;
 END $$;
 
 -- Makes the schema of a group anew. `p_entries`: the functions that read what is on every node past Citus.
@@ -61,7 +72,8 @@ BEGIN
          WHERE n.nspname = 'public' AND p.partmethod = 'h' AND s.shardid = get_shard_id_for_distribution_column(p.logicalrelid, p_group)
     LOOP
         EXECUTE format('ALTER TABLE %s ALTER COLUMN agent_group SET DEFAULT %s', one.shard, p_group);
-        EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, one.name, one.columns, one.shard);
+        -- A copy has the name of what it is a copy of.
+        EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, replace(one.name, 'distributed_copy_of_', ''), one.columns, one.shard);
         EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
                        ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
     END LOOP;

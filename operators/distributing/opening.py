@@ -39,9 +39,10 @@ def _open_on(host: str, port: int, numbers: list[int], functions: list[str]) -> 
     try:
         with node.cursor() as cursor:
             cursor.execute("SET citus.enable_ddl_propagation = off; SET check_function_bodies = off")
-            for definition in [*functions, _SQL.read_text()]:
-                cursor.execute(definition)
+            cursor.execute(_SQL.read_text())
             cursor.execute("SELECT distributed_open_node()")
+            for definition in functions:
+                cursor.execute(definition)
             for number in numbers:
                 cursor.execute("SELECT distributed_open(%s, %s)", [number, list(ENTRIES)])
     finally:

@@ -18,7 +18,6 @@ OF_GROUPS = (
     "payments_transition",
     "payments_agentgas",
     "payments_relayer",
-    "payments_chainstate",
     "payments_payeestate",
     "services_webhookevent",
     "services_webhookendpoint",
@@ -29,7 +28,6 @@ OF_GROUPS = (
 ON_EVERY_NODE = (
     "policy_apikey",
     "policy_policytemplate",
-    "policy_signerswitch",
     "services_service",
     "services_registrationrecord",
     "services_servicedecision",
@@ -37,5 +35,8 @@ ON_EVERY_NODE = (
     "payments_installation",
     "payments_outflow",
 )
+# What can stop all payments: the coordinator has it, and each group a copy, so that a node that is away keeps nobody
+# from stopping the others (foundation/groups/copies.py). By the key of each.
+COPIED = {"payments_chainstate": "chain", "policy_signerswitch": "id"}
 # The functions that the money path calls. In a group they read what is on every node without asking Citus.
 ENTRIES = ("payments_lock_and_read_11", "payments_record_batch")

@@ -13,6 +13,13 @@ BEGIN
                    p_table, columns, 't.' || replace(columns, ', ', ', t.'), 'g.number <> t.agent_group AND ' || p_condition);
 END $$;
 
+-- Makes a table of each group's copies of the rows of another one.
+CREATE FUNCTION pg_temp.make_copy(p_copy text, p_table text, p_key text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE TABLE %1$I (LIKE %2$I INCLUDING DEFAULTS, agent_group int NOT NULL, PRIMARY KEY (%3$I, agent_group))', p_copy, p_table, p_key);
+    EXECUTE format('INSERT INTO %1$I SELECT t.*, g.number FROM %2$I t CROSS JOIN distributed_group g', p_copy, p_table);
+END $$;
+
 -- By their agent.
 DO $$
 DECLARE
@@ -39,12 +46,10 @@ UPDATE payments_relayer t SET number = 1000000 + t.number, is_enabled = false
   FROM distributed_group g
  WHERE g.number = t.agent_group AND g.place <> t.number % (SELECT count(*) FROM distributed_group);
 
--- What is seen of chains and payees; and the endpoints of payees, which receive the events of all groups.
-UPDATE payments_chainstate SET agent_group = (SELECT min(number) FROM distributed_group);
+-- What is seen of payees; and the endpoints of payees, which receive the events of all groups.
 UPDATE payments_payeestate SET agent_group = (SELECT min(number) FROM distributed_group);
 UPDATE services_webhookendpoint t SET agent_group = COALESCE(
        (SELECT a.agent_group FROM distributed_agent a WHERE a.agent_id = t.agent_id), (SELECT min(number) FROM distributed_group));
-SELECT pg_temp.copy_rows('payments_chainstate', 'true');
 SELECT pg_temp.copy_rows('payments_payeestate', 'true');
 SELECT pg_temp.copy_rows('services_webhookendpoint', 't.agent_id IS NULL');
 UPDATE services_webhookevent t SET agent_group = COALESCE(

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from foundation.database import fetch_rows
 from foundation.kernel.errors import OperationRefused
-from operators.distributing.places import OF_GROUPS, ON_EVERY_NODE
+from operators.distributing.places import COPIED, OF_GROUPS, ON_EVERY_NODE
 
 MOST_GROUPS = 1024
 _SQL = Path(__file__).parent
@@ -32,8 +32,11 @@ _LOCAL = """
     SELECT c.oid::regclass::text FROM pg_class c
      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
-       AND NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid) ORDER BY 1
+       AND NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid)
+       AND c.relname <> ALL (%(copied)s) ORDER BY 1
 """
+_COPY_OF = "distributed_copy_of_"
+_SPREAD = "SELECT create_distributed_table(%s, 'agent_group', colocate_with => %s)"
 _OPEN = "SELECT count(*) FROM payments_settlement WHERE state IN ('signed', 'broadcast', 'included')"
 
 
@@ -100,8 +103,12 @@ def _place_tables(tell: Callable[[str], None]) -> None:
     for table in OF_GROUPS:
         tell(f"Spreading {table}")
         beside = "none" if table == OF_GROUPS[0] else OF_GROUPS[0]
-        _run("SELECT create_distributed_table(%s, 'agent_group', colocate_with => %s)", table, beside)
-    for (table,) in fetch_rows(_LOCAL, {}):
+        _run(_SPREAD, table, beside)
+    for table, key in COPIED.items():
+        tell(f"Copying {table} to every group")
+        _run("SELECT pg_temp.make_copy(%s, %s, %s)", f"{_COPY_OF}{table}", table, key)
+        _run(_SPREAD, f"{_COPY_OF}{table}", OF_GROUPS[0])
+    for (table,) in fetch_rows(_LOCAL, {"copied": list(COPIED)}):
         _run("SELECT citus_add_local_table_to_metadata(%s, cascade_via_foreign_keys => true)", table)
 
 

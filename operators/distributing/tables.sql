@@ -17,10 +17,14 @@ CREATE VIEW distributed_place AS
 -- What somebody alone may do on all nodes is locked on each of them: a change of a row here takes its lock (foundation/database.py has the
 -- kinds), wherever the row is. It lasts until the change is committed on that node, even if that one goes away in between.
 CREATE TABLE distributed_lock (kind int PRIMARY KEY, name text NOT NULL);
-INSERT INTO distributed_lock VALUES (1, ''), (2, '');
+INSERT INTO distributed_lock VALUES (2, '');
+-- What somebody alone may do for all agents is locked on the coordinator, in the same way.
+CREATE TABLE distributed_lock_above (kind int PRIMARY KEY, name text NOT NULL);
+INSERT INTO distributed_lock_above VALUES (4, ''), (6, ''), (15, '');
 CREATE FUNCTION distributed_take_lock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(NEW.kind, hashtext(NEW.name));
     RETURN NEW;
 END $$;
 CREATE TRIGGER take_lock BEFORE UPDATE ON distributed_lock FOR EACH ROW EXECUTE FUNCTION distributed_take_lock();
+CREATE TRIGGER take_lock BEFORE UPDATE ON distributed_lock_above FOR EACH ROW EXECUTE FUNCTION distributed_take_lock();

@@ -12,7 +12,7 @@ from operators.metrics.money import read_money
 from operators.metrics.processes import read_processes
 from operators.metrics.settlement import read_settlement
 from operators.metrics.webhooks import read_webhooks
-from payments.reconciling.verification import snapshot
+from payments.funding.expected_holdings import books
 
 
 def read_metrics() -> bytes:
@@ -29,7 +29,7 @@ class _Everything(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = utc_now()
-        with snapshot():
+        with books():
             yield from read_money(now)
             yield from read_settlement(now)
             yield from read_webhooks(now)

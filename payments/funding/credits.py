@@ -12,14 +12,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
 
-from foundation.database import CREDIT_LOCK, lock_name
-from foundation.groups import WHOLE, for_agent, group_here
+from foundation.database import CREDIT_LOCK
+from foundation.groups import for_agent, lock_above, outside_groups
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import EXACT, format_amount
 from foundation.kernel.times import utc_now
 from ledger import operations
-from payments.funding.expected_holdings import SettledBefore, chains_with, read_expected_holdings, sum_of
+from payments.funding.expected_holdings import SettledBefore, books, chains_with, read_expected_holdings, sum_of
 from payments.funding.pools import read_pool
 from payments.models import Outflow, Reconciliation
 from payments.queries import find_newest_reconciliations
@@ -122,11 +122,9 @@ def require_surplus(asset: str, chain: str, amount: Decimal) -> None:
     check_chain(chain, asset)
     if not amount.is_finite() or amount <= 0:
         return
-    if group_here() != WHOLE:
-        # The sums over all agents would be of several moments: a payment between them could be missed.
-        raise OperationRefused("On several servers nothing is credited by hand yet: deposit it into the escrow.")
-    lock_name(CREDIT_LOCK, asset)
-    surplus, pool = find_surplus(chain, asset), read_pool(asset)
+    lock_above(CREDIT_LOCK, asset)
+    with outside_groups(), books():
+        surplus, pool = find_surplus(chain, asset), read_pool(asset)
     if surplus is None or pool is None:
         raise OperationRefused(
             f"The escrow on {_name(chain)} was not compared with the ledger in the last "

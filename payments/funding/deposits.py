@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from chains.port import DepositEvent
+from foundation.groups import within_group_of
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from ledger.models import MovementKind
@@ -85,7 +86,7 @@ def credit_deposit(deposit_id: int, *, agent_id: str, by: str, reason: str = "")
         OperationRefused: no such deposit or agent, it is credited already, it names a transfer between our own escrows,
             or the agent's allowance is in another asset.
     """
-    with transaction.atomic():
+    with within_group_of(agent_id), transaction.atomic():
         deposit = Deposit.objects.select_for_update(no_key=True).filter(pk=deposit_id).first()
         if deposit is None:
             raise OperationRefused(f"There is no deposit {deposit_id}.")

@@ -1,5 +1,8 @@
 """Read from the ledger what an escrow should hold, and whether the ledger agrees with itself."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -8,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Min, OuterRef, Q, QuerySet, Subquery, Sum
 
+from foundation.groups import are_of_groups, found_above, read_of, snapshot
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import EXACT
 from ledger.models import BalanceMovement, MovementKind
@@ -48,6 +52,22 @@ class Imbalance:
     explained: Decimal
 
 
+@dataclass(frozen=True, slots=True)
+class _OfGroup:
+    """What a group of agents has to do with an escrow: sums in units of the asset, and as of `ExpectedHoldings`."""
+
+    by_hand: Decimal | None
+    settled: Decimal | None
+    settled_later: Decimal | None
+    paid_before: datetime | None
+    in_flight: Decimal | None
+
+
+def books() -> AbstractContextManager[None]:
+    """Read in this block the books of all agents, and what came in and left, as of one moment. Raises as `snapshot`."""
+    return snapshot(Deposit, Withdrawal, Outflow)
+
+
 def read_expected_holdings(
     chain: str, asset: Asset, block_number: int, *, escrow: str, settled_before: SettledBefore
 ) -> ExpectedHoldings:
@@ -56,43 +76,52 @@ def read_expected_holdings(
     Events on the chain count up to this block: deposits, settled payments, withdrawals, outflows (the tokens are gone,
     whatever the reason turns out to be), and transfers from this escrow to the next one. Movements by hand have no
     block and count at once; those whose tokens move count with the tokens. `booked` is consistent by itself, because
-    nothing in these blocks changes any more. Call within `snapshot` if `in_flight` matters, too.
+    nothing in these blocks changes any more. Call within `books` if `in_flight` matters, too.
     """
     deposits = find_deposits().filter(chain=chain, asset=asset, block_number__lte=block_number)
-    by_hand = find_standing_movements().filter(_attributed_to(chain, asset), agent__asset=asset)
     taken = Withdrawal.objects.filter(chain=chain, asset=asset, landed_block__lte=block_number)
     taken = taken.filter(Q(agent__isnull=False) | Q(escrow=escrow))
     left = Outflow.objects.filter(chain=chain, asset=asset, block_number__lte=block_number)
-    of_asset = Payment.objects.filter(chain=chain, asset=asset)
-    is_later = Q(final_block__gt=block_number)
-    recent = find_settled(chain, asset, settled_before.until).aggregate(
-        all=Sum("amount"), later=Sum("amount", filter=is_later), paid_before=Min("settled_at", filter=is_later)
-    )
-    later = recent["later"] or _ZERO
-    gone = sum_of(settled_before.total, recent["all"], -later, _total(taken), _total(left))
+    by_hand = find_standing_movements().filter(_attributed_to(chain, asset), agent__asset=asset)
+    settled = find_settled(chain, asset, settled_before.until)
+    found = read_of(None, lambda: [_read_group(chain, asset, block_number, by_hand, settled)])
+    later = sum_of(*(one.settled_later for one in found))
+    gone = sum_of(settled_before.total, *(one.settled for one in found), -later, _total(taken), _total(left))
     return ExpectedHoldings(
-        booked=sum_of(_total(deposits), _total(by_hand), -gone),
-        in_flight=sum_of(_total(of_asset.filter(status=PaymentStatus.APPROVED)), later),
-        paid_before=recent["paid_before"],
+        booked=sum_of(_total(deposits), *(one.by_hand for one in found), -gone),
+        in_flight=sum_of(*(one.in_flight for one in found), later),
+        paid_before=min((one.paid_before for one in found if one.paid_before is not None), default=None),
     )
+
+
+def _read_group(
+    chain: str, asset: Asset, block_number: int, by_hand: QuerySet[BalanceMovement], settled: QuerySet[Payment]
+) -> _OfGroup:
+    is_later = Q(final_block__gt=block_number)
+    recent = settled.aggregate(
+        settled=Sum("amount"),
+        settled_later=Sum("amount", filter=is_later),
+        paid_before=Min("settled_at", filter=is_later),
+    )
+    in_flight = Payment.objects.filter(chain=chain, asset=asset, status=PaymentStatus.APPROVED)
+    return _OfGroup(by_hand=_total(by_hand.all()), in_flight=_total(in_flight), **recent)
 
 
 def find_imbalances() -> list[Imbalance]:
-    """Compare the agents' balances with what came in and what was spent. Call within `snapshot`.
+    """Compare the agents' balances with what came in and what was spent. Call within `books`.
 
     What was spent and not given back is settled or in flight. Returns the assets that do not fit.
     """
-    agents = Agent.objects.order_by("asset").values_list("asset").annotate(Sum("balance"), Sum("spent_total"))
-    given_back = _by_asset(BalanceMovement.objects.filter(kind=MovementKind.RETURN), "agent__asset")
+    returns = BalanceMovement.objects.filter(kind=MovementKind.RETURN)
+    balances = _by_asset(Agent.objects.all(), "asset", "balance")
+    spent = _by_asset(Agent.objects.all(), "asset", "spent_total")
+    given_back = _by_asset(returns, "agent__asset")
     by_hand = _by_asset(_movements_by_hand(), "agent__asset")
     deposits = _by_asset(Deposit.objects.filter(state=DepositState.CREDITED), "asset")
-    found = []
-    for asset, balances, spent in agents:
-        came_in = sum_of(by_hand.get(asset), deposits.get(asset))
-        explained = sum_of(came_in, -spent, given_back.get(asset))
-        if balances != explained:
-            found.append(Imbalance(asset, balances, explained))
-    return found
+    explained = {
+        asset: sum_of(by_hand[asset], deposits[asset], -spent[asset], given_back[asset]) for asset in sorted(balances)
+    }
+    return [Imbalance(asset, balances[asset], sum_) for asset, sum_ in explained.items() if balances[asset] != sum_]
 
 
 def chains_with(asset: str) -> list[str]:
@@ -115,8 +144,8 @@ def find_settled(chain: str, asset: str, since: datetime | None) -> QuerySet[Pay
 
 def find_standing_movements() -> QuerySet[BalanceMovement]:
     """Find the movements by hand that no movement of tokens stands for: no withdrawal that counts, and no outflow."""
-    with_tokens = Q(outflow__isnull=False) | Q(tokens__isnull=False, tokens__cancelled_at__isnull=True)
-    return _movements_by_hand().exclude(with_tokens)
+    left = Withdrawal.objects.filter(cancelled_at=None)
+    return _movements_by_hand().exclude(pk__in=_movements_of(Outflow.objects.all())).exclude(pk__in=_movements_of(left))
 
 
 def sum_of(*amounts: Decimal | None) -> Decimal:
@@ -130,7 +159,13 @@ def sum_of(*amounts: Decimal | None) -> Decimal:
 def _movements_by_hand() -> QuerySet[BalanceMovement]:
     """Find the movements that neither a payment nor a deposit explains."""
     kinds = (MovementKind.FUNDING, MovementKind.WITHDRAWAL, MovementKind.ADJUSTMENT)
-    return BalanceMovement.objects.filter(kind__in=kinds, deposit__isnull=True).order_by()
+    return (
+        BalanceMovement.objects.filter(kind__in=kinds).exclude(pk__in=_movements_of(Deposit.objects.all())).order_by()
+    )
+
+
+def _movements_of(rows: QuerySet[Any]) -> Iterable[Any]:
+    return found_above(rows.exclude(movement=None).order_by().values_list("movement_id", flat=True))
 
 
 def _attributed_to(chain: str, asset: Asset) -> Q:
@@ -139,8 +174,13 @@ def _attributed_to(chain: str, asset: Asset) -> Q:
     return named | Q(chain=None) if chains_with(asset) == [chain] else named
 
 
-def _by_asset(rows: QuerySet[Any], asset: str) -> dict[str, Decimal]:
-    return dict(rows.order_by().values_list(asset).annotate(total=Sum("amount")))
+def _by_asset(rows: QuerySet[Any], asset: str, field: str = "amount") -> dict[str, Decimal]:
+    """Sum rows up by their asset, those of all groups together."""
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    totals = rows.order_by().values_list(asset).annotate(total=Sum(field))
+    for name, total in read_of(None, totals.all) if are_of_groups(rows) else totals:
+        sums[name] = sum_of(sums[name], total)
+    return sums
 
 
 def _total(rows: QuerySet[Any]) -> Decimal | None:

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum, Value
 
+from foundation.groups import are_of_groups, read_of
 from foundation.kernel.money import EXACT, format_amount
 from payments.funding.expected_holdings import chains_with, find_deposits, find_settled, find_standing_movements, sum_of
 from payments.lifecycle import PaymentStatus
@@ -72,7 +73,7 @@ def read_pools(assets: Iterable[str] | None = None) -> list[Pool]:
 def read_pool(asset: str) -> Pool | None:
     """Read the pool of an asset; None: it was compared on no chain yet.
 
-    One statement reads all promises as of one moment: the balances, the payments in flight, the deposits that are set
+    It reads all promises as of one moment: the balances, the payments in flight, the deposits that are set
     aside, and the withdrawals whose tokens have not left. The sum is then carried back to the blocks of the
     comparisons: what came in later is deducted, what left later is added.
     """
@@ -131,11 +132,19 @@ def _any(compared: Sequence[_Compared], condition: Callable[[_Compared], Q]) -> 
 
 
 def _sum_at_once(amounts: Sequence[_Amounts]) -> list[Decimal]:
-    """Sum these up in one statement, so that they are of one moment; returns the sums in this order."""
-    totals = [
-        rows.order_by().annotate(number=Value(number)).values("number").annotate(total=Sum(field))
-        for number, (rows, field) in enumerate(amounts)
-    ]
-    listed = [one.values_list("number", "total") for one in totals]
-    found = dict(listed[0].union(*listed[1:], all=True))
-    return [found.get(number) or Decimal(0) for number in range(len(amounts))]
+    """Sum these up, in one statement where one server has them all, so that they are of one moment; returns the sums.
+
+    On several servers they are of the moment of `books`.
+    """
+    of_all: list[QuerySet[Any, Any]] = []
+    of_groups: list[QuerySet[Any, Any]] = []
+    for number, (rows, field) in enumerate(amounts):
+        total = rows.order_by().annotate(number=Value(number)).values("number").annotate(total=Sum(field))
+        (of_groups if are_of_groups(rows) else of_all).append(total.values_list("number", "total"))
+    found = [*of_all[0].union(*of_all[1:], all=True)]
+    if of_groups:
+        found += read_of(None, lambda: of_groups[0].union(*of_groups[1:], all=True))
+    sums = [Decimal(0)] * len(amounts)
+    for number, total in found:
+        sums[number] = sum_of(sums[number], total)
+    return sums

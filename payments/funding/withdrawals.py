@@ -13,7 +13,7 @@ from django.db.models import QuerySet, Sum
 
 from chains.addresses import RecipientError, parse_recipient
 from chains.catalogue import ServedChain
-from foundation.groups import for_agent
+from foundation.groups import WHOLE, Group, for_agent, group_of, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
@@ -76,7 +76,7 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str, checked: Withdraw
     if is_blank(by) or is_blank(reason):
         raise OperationRefused("Say who cancels the withdrawal, and why.")
     known = checked or find_withdrawal(reference)
-    with transaction.atomic():
+    with within(group_of_withdrawal(known)), transaction.atomic():
         if known.agent_id is not None:
             lock_agent(known.agent_id)
         withdrawal = Withdrawal.objects.select_for_update(no_key=True).get(pk=known.pk)
@@ -94,6 +94,11 @@ def cancel_withdrawal(reference: str, *, by: str, reason: str, checked: Withdraw
         withdrawal.save(update_fields=["cancelled_at"])
         _record("withdrawal.cancelled", withdrawal, before={"state": "open"}, by=by, reason=reason)
     return withdrawal
+
+
+def group_of_withdrawal(withdrawal: Withdrawal) -> Group:
+    """Name the group whose rows a withdrawal is about; `WHOLE`: it has no agent."""
+    return WHOLE if withdrawal.agent_id is None else group_of(withdrawal.agent_id)
 
 
 def _check_cancellable(withdrawal: Withdrawal, known: Withdrawal) -> None:

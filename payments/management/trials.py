@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from foundation.commands import JsonCommand
+from foundation.groups import snapshot
 from foundation.kernel.times import utc_now
 from ledger.past_payees import read_payees
 from ledger.preview import Preview, preview_limits
 from payments.management.trial_output import lines_of, present
-from payments.reconciling.verification import snapshot
 from policy.limits import Limits
 from policy.models import Agent
 

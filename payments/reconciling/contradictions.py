@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from chains.port import ChainAdapter
+from foundation.groups import outside_groups
 from foundation.kernel.times import format_instant, is_fresh, utc_now
 from payments.models import ChainState
 
@@ -18,7 +19,7 @@ def record_contradictions(chain: str, adapter: ChainAdapter) -> None:
     if not found:
         return
     now = utc_now()
-    with transaction.atomic():
+    with outside_groups(), transaction.atomic():
         state = ChainState.objects.select_for_update(no_key=True).filter(pk=chain).first()
         if state is None:
             return  # the watcher has never seen the chain: nothing is paid there

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from chains.catalogue import Vm
+from foundation.groups import WHOLE, Group, find_in_groups, group_here, group_if_known, within
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
@@ -45,7 +46,7 @@ def book_outflow(
     known = Outflow.objects.filter(pk=outflow_id).first()
     if known is None:
         raise OperationRefused(f"There is no outflow {outflow_id}.")
-    with transaction.atomic():
+    with within(group_of_outflow(known, agent_id)), transaction.atomic():
         given_back = _find_void_payment(known)
         lock_agents({agent_id or "", given_back.agent_id if given_back else ""})
         outflow = Outflow.objects.select_for_update(no_key=True).get(pk=outflow_id)
@@ -61,6 +62,21 @@ def book_outflow(
         level, told = logging.DEBUG if is_one_of_many else logging.WARNING, (outflow, agent_id or "a loss", reason)
         transaction.on_commit(lambda: log.log(level, "The outflow %s is booked as %s: %s", *told))
     return outflow
+
+
+def group_of_outflow(outflow: Outflow, agent_id: str | None) -> Group:
+    """Name the group whose rows are changed by booking an outflow: that of the payment it is about, or of the agent.
+
+    Raises:
+        OperationRefused: these are two, or no such agent.
+    """
+    found = find_in_groups(lambda: (group_here(),) if _find_void_payment(outflow) else None)
+    own = None if agent_id is None else group_if_known(agent_id)
+    if agent_id is not None and own is None:
+        raise OperationRefused(f"There is no agent {agent_id}.")
+    if found and own and found[0] != own:
+        raise OperationRefused(f"{outflow.tx} used up the id of a payment on another server than {agent_id}.")
+    return own or (found[0] if found else WHOLE)
 
 
 def _record(outflow: Outflow, agent_id: str | None) -> None:

@@ -19,6 +19,7 @@ from payments.funding.expected_holdings import (
     ExpectedHoldings,
     Imbalance,
     SettledBefore,
+    books,
     chains_with,
     find_imbalances,
     read_expected_holdings,
@@ -27,7 +28,6 @@ from payments.funding.pools import Pool, read_pools
 from payments.models import ChainState, DepositCursor, Reconciliation, Verdict
 from payments.queries import find_newest_reconciliations
 from payments.reconciling.settled_payments import PAGES_PER_RUN, Checked, check_settled_payments
-from payments.reconciling.verification import snapshot
 from payments.settling.chain_switch import stop_signing_on
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
     earlier runs found.
 
     A payment never looks like missing money, whenever it happens. The block is chosen and the escrow read first; the
-    ledger is read afterwards, in one snapshot. By then, the search of the escrow's history has passed the block, and in
-    the same transaction has credited the deposits, settled the payments and landed the withdrawals that it found. So
+    ledger is read afterwards, as of one moment. By then, the search of the escrow's history has passed the block, and
+    until then has credited the deposits, settled the payments and landed the withdrawals that it found. So
     whatever is in the block is in the snapshot, and whatever is in the snapshot and in a later block carries that
     block's number. Movements by hand have no block: a credit was covered by what was there before (`funding.credits`),
     a deduction is promised no more. Even so, signing is stopped only when two runs in a row find money missing; a
@@ -74,7 +74,7 @@ def reconcile(chain: str, adapter: ChainAdapter, *, is_thorough: bool = False) -
 
 def check_pools(assets: Iterable[str]) -> list[Pool]:
     """Compare the promises of these assets with the holdings of all escrows; stop signing where they exceed them."""
-    with snapshot():
+    with books():
         pools = read_pools(assets)
     for pool in pools:
         if pool.is_overdrawn:
@@ -86,7 +86,7 @@ def check_pools(assets: Iterable[str]) -> list[Pool]:
 
 def check_balances() -> list[Imbalance]:
     """Compare the agents' balances with what came in and what was spent; returns and logs what does not fit."""
-    with snapshot():
+    with books():
         imbalances = find_imbalances()
     for one in imbalances:
         log.error(
@@ -110,7 +110,7 @@ def _compare_assets(
     """Compare each asset as of a block, after the `newest` comparison of each; save the results and raise alarms."""
     holdings = adapter.escrow.find_holdings(block_number)
     checked_before = {asset: _settled_before(None if is_thorough else newest.get(asset)) for asset in holdings}
-    with snapshot():
+    with books():
         expected = {
             asset: read_expected_holdings(
                 chain, asset, block_number, escrow=adapter.escrow.address, settled_before=checked_before[asset]

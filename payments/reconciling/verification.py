@@ -4,13 +4,10 @@ Source: docs/architecture.md.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-
-from django.db import connection, transaction
 
 from foundation.database import in_batches
 from foundation.kernel.assets import Asset
@@ -53,17 +50,6 @@ class Progress:
     last_hash: str = FIRST_PREVIOUS_HASH
     last_at: datetime | None = None
     spent_total: Decimal = Decimal(0)
-
-
-@contextmanager
-def snapshot() -> Iterator[None]:
-    """Read the database as it is now until the block ends, locking nothing. Inside a transaction: as that reads it."""
-    is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
-        if is_outermost:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
 
 
 def verify_agent(agent_id: str, progress: Progress) -> Iterator[Problem]:

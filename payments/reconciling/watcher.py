@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
+from django.db import transaction
+
 from chains.port import ChainAdapter, IncludedPayment, PayeeObserver
-from foundation.groups import in_reachable_groups
+from foundation.groups import above_groups, copy_here, in_reachable_groups
 from foundation.kernel.assets import Asset
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
@@ -16,6 +18,7 @@ from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO, read_chain_state
 from payments.settling.relayers import find_rotation, refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
+from policy.models import SignerSwitch
 from services.models import Service, ServiceStatus
 
 log = logging.getLogger(__name__)
@@ -38,15 +41,23 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
     require_history(chain, adapter)
     state = adapter.observer.observe(before.state if before else None, checks_tokens=is_checked)
 
+    def record_state() -> None:
+        ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+
     def tell_group() -> None:
         # Before anything is paid on it: a restored backup gives out nonces that were used.
         refresh_relayers(chain, adapter, state)
-        ChainState.objects.update_or_create(chain=chain, defaults={"state": state, "observed_at": utc_now()})
+        with transaction.atomic():
+            # A group that was away may not know what was stopped meanwhile.
+            copy_here(SignerSwitch, 1)
+            copy_here(ChainState, chain)
+            record_state()
         raise_stuck_fees(chain, adapter, state)
         if adapter.payee_accounts is not None:
             _observe_payees(chain, adapter.payee_accounts)
 
     in_reachable_groups(tell_group)
+    above_groups(record_state)
 
 
 def _observe_payees(chain: str, accounts: PayeeObserver) -> None:
@@ -105,5 +116,6 @@ def check_configuration(chain: str, adapter: ChainAdapter) -> bool:
     found = {"mismatch": " ".join(mismatches)[:500], "checked_at": now}
     # A chain that was not observed yet: its state is stale from the start.
     new = {**found, "state": {}, "observed_at": LONG_AGO}
-    in_reachable_groups(lambda: ChainState.objects.update_or_create(chain=chain, defaults=found, create_defaults=new))
+    ChainState.objects.update_or_create(chain=chain, defaults=found, create_defaults=new)
+    in_reachable_groups(lambda: copy_here(ChainState, chain))
     return True

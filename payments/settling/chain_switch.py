@@ -7,7 +7,7 @@ from django.db import transaction
 
 from chains.catalogue import alias_of
 from foundation.database import SIGNER_LOCK, lock_name
-from foundation.groups import find_in_groups, in_each_group
+from foundation.groups import outside_groups, tell_groups
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from payments.models import ChainState
@@ -20,12 +20,13 @@ LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 def read_chain_state(chain: str) -> ChainState | None:
-    """Read the state of a chain; None: it was never observed. All groups have the same, but for one that was away."""
-    return find_in_groups(lambda: ChainState.objects.filter(pk=chain).first())
+    """Read the state of a chain as the watcher has seen it; None: it was never observed."""
+    with outside_groups():
+        return ChainState.objects.filter(pk=chain).first()
 
 
 def stop_signing_on(chain: str, *, by: str, reason: str) -> ChainState:
-    """Approve no payment on a chain until a person starts it again. Holds in every process once this returns.
+    """Approve no payment on a chain until a person starts it again. Holds in every process once this is committed.
 
     Payments that were signed before are settled all the same; one that expires meanwhile is not signed again. A chain
     that is stopped already keeps its first reason.
@@ -35,26 +36,19 @@ def stop_signing_on(chain: str, *, by: str, reason: str) -> ChainState:
     """
     if not 1 <= len(reason.strip()) <= MAX_REASON_LENGTH:
         raise OperationRefused(f"Give a reason of 1 to {MAX_REASON_LENGTH} characters.")
-    stopped: list[ChainState] = []
-    at = utc_now()
-
-    def stop() -> None:
-        with transaction.atomic():
-            # No payment that read the chain as open is under way once this is held; see deciding/sql/lock_and_read.sql.
-            lock_name(SIGNER_LOCK)
-            # A chain that was never observed is stopped, too; its state is stale from the start.
-            ChainState.objects.get_or_create(chain=chain, defaults={"state": {}, "observed_at": LONG_AGO})
-            state = _lock_state(chain)
-            if not state.stopped_reason:
-                state.stopped_reason, state.stopped_at = reason, at
-                state.save(update_fields=["stopped_reason", "stopped_at"])
-                if not stopped:
-                    log.critical("Signing is stopped on %s: %s", chain, reason)
-                    record("chain.stopped", subject_type="chain", subject=chain, by=by, reason=reason)
-            stopped.append(state)
-
-    in_each_group(stop)
-    return stopped[0]
+    with outside_groups(), transaction.atomic():
+        # No payment that read the chain as open is under way once this is held; see deciding/sql/lock_and_read.sql.
+        lock_name(SIGNER_LOCK)
+        # A chain that was never observed is stopped, too; its state is stale from the start.
+        ChainState.objects.get_or_create(chain=chain, defaults={"state": {}, "observed_at": LONG_AGO})
+        state = _lock_state(chain)
+        if not state.stopped_reason:
+            state.stopped_reason, state.stopped_at = reason, utc_now()
+            state.save(update_fields=["stopped_reason", "stopped_at"])
+            log.critical("Signing is stopped on %s: %s", chain, reason)
+            record("chain.stopped", subject_type="chain", subject=chain, by=by, reason=reason)
+        tell_groups(ChainState, chain, lock=SIGNER_LOCK)
+    return state
 
 
 def start_signing_on(chain: str, *, by: str, reason: str = "", stopped_at: datetime | None = None) -> ChainState:
@@ -65,25 +59,18 @@ def start_signing_on(chain: str, *, by: str, reason: str = "", stopped_at: datet
     Raises:
         OperationRefused: the watcher has never seen the chain, or another stop.
     """
-    started: list[ChainState] = []
-
-    def start() -> None:
-        with transaction.atomic():
-            state = _lock_state(chain)
-            if stopped_at is not None and not started and state.stopped_at != stopped_at:
-                raise OperationRefused(
-                    f"Signing on {alias_of(chain)} was started or stopped meanwhile. Look at it again."
-                )
-            if state.stopped_reason and not started:
-                log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
-                before = {"stoppedReason": state.stopped_reason, "stoppedAt": state.stopped_at}
-                record("chain.started", subject_type="chain", subject=chain, by=by, reason=reason, before=before)
-            state.stopped_reason, state.stopped_at = "", None
-            state.save(update_fields=["stopped_reason", "stopped_at"])
-            started.append(state)
-
-    in_each_group(start)
-    return started[0]
+    with outside_groups(), transaction.atomic():
+        state = _lock_state(chain)
+        if stopped_at is not None and state.stopped_at != stopped_at:
+            raise OperationRefused(f"Signing on {alias_of(chain)} was started or stopped meanwhile. Look at it again.")
+        if state.stopped_reason:
+            log.warning("Signing on %s is started again; it was stopped: %s", chain, state.stopped_reason)
+            before = {"stoppedReason": state.stopped_reason, "stoppedAt": state.stopped_at}
+            record("chain.started", subject_type="chain", subject=chain, by=by, reason=reason, before=before)
+        state.stopped_reason, state.stopped_at = "", None
+        state.save(update_fields=["stopped_reason", "stopped_at"])
+        tell_groups(ChainState, chain, lock=SIGNER_LOCK)
+    return state
 
 
 def _lock_state(chain: str) -> ChainState:

@@ -15,12 +15,13 @@ from django.template.response import TemplateResponse
 from foundation.console.confirmation import Shown, confirm
 from foundation.console.kept import find_kept
 from foundation.console.pages import ReadOnlyAdmin
+from foundation.groups import within
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import format_instant
 from services.admin.endpoint_forms import ConfirmationForm, ReplayForm
 from services.admin.webhook_columns import rotation
 from services.models import WebhookEndpoint
-from services.webhooks.endpoints import enable_endpoint
+from services.webhooks.endpoints import enable_endpoint, group_of_endpoint
 from services.webhooks.operations import (
     count_since,
     replay_since,
@@ -125,7 +126,7 @@ class EndpointActions(ReadOnlyAdmin):
     def _reveal(self, request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse | None:
         """Show the secrets in this answer alone: they are in no message, which a cookie may carry, and in no log."""
         try:
-            with transaction.atomic():  # nothing is shown that was not recorded
+            with within(group_of_endpoint(endpoint.pk)), transaction.atomic():  # nothing is shown that was not recorded
                 secrets = reveal_secrets(endpoint.pk, by=request.user.get_username())
                 endpoint = _find(endpoint.pk)  # with its present URL: it may have moved since it was chosen
         except OperationRefused as refusal:
@@ -144,11 +145,12 @@ class EndpointActions(ReadOnlyAdmin):
 
 
 def _ids(endpoints: QuerySet[WebhookEndpoint]) -> list[str]:
-    return [endpoint.pk for endpoint in endpoints]
+    return list(dict.fromkeys(endpoint.pk for endpoint in endpoints))
 
 
 def _find(pk: str) -> WebhookEndpoint:
-    return WebhookEndpoint.objects.select_related("service").get(pk=pk)
+    with within(group_of_endpoint(pk)):
+        return WebhookEndpoint.objects.select_related("service").get(pk=pk)
 
 
 def _facts(endpoint: WebhookEndpoint) -> dict[str, Any]:

@@ -3,18 +3,22 @@
 Endpoints are locked before their deliveries, here and everywhere.
 """
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import Q
 
 from foundation.database import brief_transaction
+from foundation.groups import WHOLE, Group, any_group, every_group, group_here, group_of, within
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
-from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint
+from services.models import DeliveryState, Service, WebhookDelivery, WebhookEndpoint, agent_of_endpoint
 from services.webhooks.signing_secrets import forget_secrets
 from services.webhooks.url_checks import host_of
 from staff.audit import record
+
+T = TypeVar("T")
 
 
 def update_endpoint(service: Service, earlier_url: str | None, now: datetime) -> None:
@@ -65,14 +69,44 @@ def enable_endpoint(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEn
     Raises:
         OperationRefused: there is none, or it is enabled.
     """
-    with brief_transaction():
-        endpoint = lock_endpoint(endpoint_id)
-        if endpoint.disabled_at is None:
-            raise OperationRefused(f"The endpoint of {endpoint_id} is enabled.")
-        before = {"disabledAt": endpoint.disabled_at, "disabledReason": endpoint.disabled_reason}
-        _reopen(endpoint, utc_now())
-        record_endpoint("enabled", endpoint_id, by=by, reason=reason, before=before)
-    return endpoint
+
+    def enable() -> WebhookEndpoint:
+        with brief_transaction():
+            endpoint = lock_endpoint(endpoint_id)
+            if endpoint.disabled_at is None:
+                raise OperationRefused(f"The endpoint of {endpoint_id} is enabled.")
+            before = {"disabledAt": endpoint.disabled_at, "disabledReason": endpoint.disabled_reason}
+            _reopen(endpoint, utc_now())
+            record_endpoint("enabled", endpoint_id, by=by, reason=reason, before=before)
+        return endpoint
+
+    return in_groups_of(endpoint_id, enable)[0]
+
+
+def group_of_endpoint(endpoint_id: str) -> Group:
+    """Name the group of the agent whose endpoint it is; of a payee's, which has events of all groups, any of them."""
+    if group_here() != WHOLE:
+        return group_here()
+    agent = agent_of_endpoint(endpoint_id)
+    return any_group() if agent is None else group_of(agent)
+
+
+def in_groups_of(endpoint_id: str, act: Callable[[], T]) -> list[T]:
+    """Do something to an endpoint in each group that has events for it; returns what came of it in each.
+
+    Raises:
+        OperationRefused: each group refuses it; of the last one.
+    """
+    groups = every_group() if agent_of_endpoint(endpoint_id) is None else [group_of_endpoint(endpoint_id)]
+    done: list[T] = []
+    for group in groups:
+        try:
+            with within(group):
+                done.append(act())
+        except OperationRefused:
+            if not done and group == groups[-1]:
+                raise
+    return done
 
 
 def record_endpoint(what: str, endpoint_id: str, **how: Any) -> None:

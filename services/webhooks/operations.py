@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from foundation.database import brief_transaction
+from foundation.groups import group_of_row, within
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import format_instant, utc_now
 from services.models import (
@@ -20,7 +21,7 @@ from services.models import (
     WebhookEvent,
     WebhookSecret,
 )
-from services.webhooks.endpoints import lock_endpoint, record_endpoint
+from services.webhooks.endpoints import group_of_endpoint, in_groups_of, lock_endpoint, record_endpoint
 from services.webhooks.signing_secrets import SecretUnreadable, as_text, reseal, rotate, secrets_in_force
 from services.webhooks.trial_events import TEST_EVENT, make_test_event
 from staff.audit import record
@@ -38,7 +39,7 @@ def send_again(event_id: str, *, by: str, reason: str = "") -> WebhookDelivery:
     delivery = WebhookDelivery.objects.filter(pk=event_id).first()
     if delivery is None:
         raise OperationRefused(f"There is no event {event_id}.")
-    with brief_transaction():
+    with within(group_of_row(WebhookDelivery, event_id)), brief_transaction():
         _lock_receptive(delivery.endpoint_id)
         _begin_anew(Q(pk=event_id))
         before, after = {"state": delivery.state}, {"state": DeliveryState.WAITING.value}
@@ -51,7 +52,7 @@ def send_again(event_id: str, *, by: str, reason: str = "") -> WebhookDelivery:
             before=before,
             after=after,
         )
-    delivery.refresh_from_db()
+        delivery.refresh_from_db()
     return delivery
 
 
@@ -61,9 +62,13 @@ def replay_since(endpoint_id: str, since: datetime, *, by: str, reason: str = ""
     Raises:
         OperationRefused: its endpoint receives no events now, or there are none to send, or too many.
     """
+    return sum(in_groups_of(endpoint_id, lambda: _replay(endpoint_id, since, by, reason)))
+
+
+def _replay(endpoint_id: str, since: datetime, by: str, reason: str) -> int:
     with brief_transaction():
         _lock_receptive(endpoint_id)
-        count = count_since(endpoint_id, since)
+        count = WebhookDelivery.objects.filter(_made_since(endpoint_id, since)).count()
         if not count:
             raise OperationRefused(f"{endpoint_id} has no events since {format_instant(since)}.")
         if count > MOST_REPLAYED:
@@ -75,7 +80,8 @@ def replay_since(endpoint_id: str, since: datetime, *, by: str, reason: str = ""
 
 def count_since(endpoint_id: str, since: datetime) -> int:
     """Count the events that `replay_since` would send now."""
-    return WebhookDelivery.objects.filter(_made_since(endpoint_id, since)).count()
+    made = WebhookDelivery.objects.filter(_made_since(endpoint_id, since))
+    return sum(in_groups_of(endpoint_id, made.count))
 
 
 def send_test_event(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEvent:
@@ -84,7 +90,7 @@ def send_test_event(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEv
     Raises:
         OperationRefused: its endpoint receives no events now.
     """
-    with brief_transaction():
+    with within(group_of_endpoint(endpoint_id)), brief_transaction():
         event = make_test_event(_lock_receptive(endpoint_id), utc_now())
         event.save(force_insert=True)
         record_endpoint("tested", endpoint_id, by=by, reason=reason, after={"event": event.id})
@@ -99,7 +105,7 @@ def reveal_secrets(endpoint_id: str, *, by: str, reason: str = "") -> dict[str, 
     Raises:
         OperationRefused: there is no endpoint, or they cannot be read with the keys in the environment.
     """
-    with brief_transaction():
+    with within(group_of_endpoint(endpoint_id)), brief_transaction():
         endpoint = lock_endpoint(endpoint_id)
         record_endpoint("secret_shown", endpoint_id, by=by, reason=reason)
         try:
@@ -114,7 +120,7 @@ def rotate_secret(endpoint_id: str, *, by: str, reason: str = "") -> WebhookEndp
     Raises:
         OperationRefused: there is no endpoint.
     """
-    with brief_transaction():
+    with within(group_of_endpoint(endpoint_id)), brief_transaction():
         endpoint = lock_endpoint(endpoint_id)
         rotate(endpoint, utc_now())
         record_endpoint("secret_rotated", endpoint_id, by=by, reason=reason)

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from django.db.models import Aggregate, Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
+from foundation.groups import read_reachable
 from services.models import RECEIVES_EVENTS, DeliveryState, WebhookDelivery, WebhookEndpoint
 from services.webhooks.claims import may_receive_now
 
@@ -98,13 +100,14 @@ def find_oldest_due(now: datetime) -> datetime | None:
     """Find since when the delivery is due that has been due for longest; None: none is."""
     receiving = WebhookEndpoint.objects.filter(may_receive_now(now))
     due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, endpoint__in=receiving, next_attempt_at__lte=now)
-    oldest: datetime | None = due.aggregate(oldest=Min("next_attempt_at"))["oldest"]
-    return oldest
+    found = read_reachable(lambda: [due.aggregate(oldest=Min("next_attempt_at"))["oldest"]])
+    return min((moment for moment in found if moment is not None), default=None)
 
 
 def read_statuses() -> list[EndpointStatus]:
-    """Read every endpoint, those first that need attention."""
+    """Read every endpoint, those first that need attention; a payee's is one of each group of agents."""
     order = list(EndpointState)
+    rows = with_numbers(WebhookEndpoint.objects.select_related("service"))
     statuses = [
         EndpointStatus(
             endpoint_id=endpoint.pk,
@@ -115,7 +118,7 @@ def read_statuses() -> list[EndpointStatus]:
             failed=endpoint.failed,  # type: ignore[attr-defined] # annotated
             oldest_waiting_at=endpoint.oldest_waiting_at,  # type: ignore[attr-defined] # annotated
         )
-        for endpoint in with_numbers(WebhookEndpoint.objects.select_related("service"))
+        for endpoint in read_reachable(rows.all)
     ]
     ranks = {EndpointState.DISABLED: 0, EndpointState.FAILING: 1}
     return sorted(statuses, key=lambda one: (ranks.get(one.state, 2), order.index(one.state), one.endpoint_id))
@@ -125,12 +128,22 @@ def read_totals(now: datetime) -> Totals:
     """Count over all endpoints."""
     deliveries = WebhookDelivery.objects.order_by()
     return Totals(
-        waiting=deliveries.filter(state=DeliveryState.WAITING).count(),
-        failed=deliveries.filter(state=DeliveryState.FAILED).count(),
-        overdue=find_overdue(now).count(),
-        failing=WebhookEndpoint.objects.filter(in_state(EndpointState.FAILING)).count(),
-        disabled=WebhookEndpoint.objects.filter(in_state(EndpointState.DISABLED)).count(),
+        waiting=_count(deliveries.filter(state=DeliveryState.WAITING)),
+        failed=_count(deliveries.filter(state=DeliveryState.FAILED)),
+        overdue=_count(find_overdue(now)),
+        failing=_count_endpoints(in_state(EndpointState.FAILING)),
+        disabled=_count_endpoints(in_state(EndpointState.DISABLED)),
     )
+
+
+def _count(rows: QuerySet[Any]) -> int:
+    return sum(read_reachable(lambda: [rows.count()]))
+
+
+def _count_endpoints(state: Q) -> int:
+    """Count the endpoints that are so; that of a payee is one, in whatever groups it is."""
+    rows = WebhookEndpoint.objects.filter(state).values_list("pk", flat=True)
+    return len(set(read_reachable(rows.all)))
 
 
 def _of_each(deliveries: QuerySet[WebhookDelivery], total: Aggregate) -> Subquery:

@@ -66,9 +66,12 @@ def _open(key: bytes, ciphertext: bytes, service_id: str) -> bytes | None:
 
 
 def add_secret(endpoint: WebhookEndpoint, now: datetime) -> WebhookSecret:
-    """Make the current secret of an endpoint, which has none. The caller holds the endpoint's row."""
-    ciphertext = seal(secrets.token_bytes(_SECRET_LENGTH), endpoint.pk)
-    return WebhookSecret.objects.create(endpoint=endpoint, ciphertext=ciphertext, created_at=now)
+    """Make the current secret of an endpoint, which has none. The caller holds the endpoint's row.
+
+    Another group of agents, which has a row of its own for the endpoint, may have made it meanwhile.
+    """
+    made = {"ciphertext": seal(secrets.token_bytes(_SECRET_LENGTH), endpoint.pk), "created_at": now}
+    return WebhookSecret.objects.get_or_create(endpoint=endpoint, expires_at=None, defaults=made)[0]
 
 
 def rotate(endpoint: WebhookEndpoint, now: datetime) -> None:

@@ -7,19 +7,22 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 
 from foundation import groups
 from foundation.groups.places import places
-from payments.models import Payment
+from payments.models import ChainState, Payment
+from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from policy.key_operations import create_api_key, revoke_api_key
-from policy.models import Agent
+from policy.models import Agent, SignerSwitch
+from policy.operations import switch_signer
 from tests.distributed.nodes import Nodes
 from tests.distributed.storming import agent_in_each_group, pay, read, shots_of
 from tests.support.factories import make_api_key, make_service
 from tests.support.house import House
 from tests.support.invariants import check_agent
 from tests.support.kills import wait_until
+from tests.support.local_ids import LOCALNET
 from tests.support.storms import Answer, Shot, Storm, strike
 
 pytestmark = pytest.mark.long(120)
@@ -143,3 +146,61 @@ def test_no_key_is_revoked_for_some_agents_only(house, nodes):
     revoke_api_key(record.pk, by="ann", reason="Stolen")
 
     assert {pay(house, key, agent.pk, service.pk).status_code for agent in agents.values()} == {401}
+
+
+@pytest.mark.parametrize("what", ["chain", "signer"])
+def test_what_is_stopped_while_a_worker_is_lost_is_stopped_there_once_it_is_back(house, nodes, what):
+    agents, service, key = agent_in_each_group(**PLENTY), make_service(), make_api_key()
+    lost = groups_on(nodes, "worker1")
+    wait_until_all_pay(house, key, agents, service.pk)
+    nodes.kill("worker1")
+    try:
+        stop(what)
+        others = [agent for group, agent in agents.items() if group not in lost]
+        assert {pay(house, key, agent.pk, service.pk).status_code for agent in others} == {503}
+    finally:
+        nodes.start("worker1")
+    try:
+        for group in lost:
+            wait_until(lambda: is_told(what, group), f"{group} is told")  # noqa: B023
+        assert {pay(house, key, agent.pk, service.pk).status_code for agent in agents.values()} == {503}
+    finally:
+        start(what)
+    wait_until_all_pay(house, key, agents, service.pk)
+
+
+def test_what_is_started_while_a_worker_is_lost_is_started_there_once_it_is_back(house, nodes):
+    agents, service, key = agent_in_each_group(**PLENTY), make_service(), make_api_key()
+    stop("chain")
+    nodes.kill("worker1")
+    try:
+        start("chain")
+    finally:
+        nodes.start("worker1")
+
+    wait_until_all_pay(house, key, agents, service.pk)
+
+
+def stop(what: str) -> None:
+    if what == "chain":
+        stop_signing_on(LOCALNET, by="ann", reason="A key is stolen")
+    else:
+        switch_signer(is_signing=False, by="ann", reason="A key is stolen")
+
+
+def start(what: str) -> None:
+    if what == "chain":
+        start_signing_on(LOCALNET, by="ann")
+    else:
+        switch_signer(is_signing=True, by="ann")
+
+
+def is_told(what: str, group: groups.Group) -> bool:
+    """Tell whether a group's own copy says that nothing is signed."""
+    try:
+        with groups.within(group):
+            if what == "chain":
+                return ChainState.objects.get(pk=LOCALNET).stopped_reason != ""
+            return not SignerSwitch.objects.get().is_signing
+    except OperationalError:
+        return False  # this process leaves the server alone for a while

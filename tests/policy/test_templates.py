@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy import template_operations
+from policy.followers import followers_of
 from policy.limits import Limits
 from policy.models import Agent, PolicyRevision, PolicyTemplate
 from policy.more_limits import MoreLimits
@@ -18,7 +19,7 @@ from policy.parents import lock_agent
 from policy.proposals import KIND
 from policy.revisions import limits_of, revise
 from policy.shadows import begin_shadow, find_shadow
-from policy.template_operations import change_template, follow_template, followers_of, make_template
+from policy.template_operations import change_template, follow_template, make_template
 from policy.template_proposals import CHANGE, MAKE
 from staff.kinds import make
 from staff.models import AuditEntry

@@ -24,6 +24,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "demo": COMPOSES,
     "deploy_escrow": {"escrow.deployed"},
     "deposit": "It pays into an escrow of a test network, as a customer does: deposits say from whom they are.",
+    "distribute": {"database.distributed"},
     "disable_service": {"service.disabled"},
     "doctor": READS,
     "fund_agent": {"agent.funded"},

@@ -5,10 +5,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from foundation import groups
-from foundation.commands import JsonCommand
+from foundation.commands import AUTHOR, JsonCommand
 from foundation.database import fetch_rows
 from operators.distributing.opening import open_groups
 from operators.distributing.spreading import MOST_GROUPS, spread
+from staff.audit import record
 
 _HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _GROUPS = 6
@@ -36,5 +37,7 @@ class Command(JsonCommand):
         is_new = groups.every_group() == (groups.WHOLE,)
         if is_new:
             spread(options["groups"], self.stderr.write)
+            after = {"groups": options["groups"]}
+            record("database.distributed", subject_type="database", subject="database", by=AUTHOR, after=after)
             groups.forget()
         return {"isNew": is_new, "groups": open_groups(self.stderr.write)}

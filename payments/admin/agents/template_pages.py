@@ -23,10 +23,11 @@ from payments.admin.agents.forms import LIMIT_FIELDS, LimitsForm
 from payments.admin.agents.leading import do_and_lead, refuse_and_lead
 from payments.admin.agents.limit_warnings import warnings
 from policy.admin.key_forms import ReasonForm
+from policy.followers import followers_of
 from policy.limits import Limits, under
 from policy.models import PolicyRevision, PolicyTemplate
 from policy.revisions import limits_of
-from policy.template_operations import check_new_template, followers_of
+from policy.template_operations import check_new_template
 from policy.template_proposals import propose_new_template, propose_template, takes_two_for, write_followers
 from staff.asking import say
 from staff.reauthentication import reauthenticate_first

@@ -6,6 +6,7 @@ from django.core.management.base import CommandParser
 
 from chains.port import ChainAdapter, ChainUnavailable
 from foundation.commands import AUTHOR, JsonCommand
+from foundation.groups import copy_here, in_reachable_groups
 from foundation.kernel.errors import OperationRefused
 from payments.models import ChainState, DepositCursor, Outflow
 from payments.reconciling.escrow_history import is_known, search_history
@@ -71,6 +72,7 @@ class Command(JsonCommand):
         if unknown:
             # A backup has forgotten nonces, too, and may be young enough to count as fresh: a worker looks anew first.
             ChainState.objects.filter(chain=chain).update(observed_at=LONG_AGO)
+            in_reachable_groups(lambda: copy_here(ChainState, chain))
         state = ChainState.objects.filter(chain=chain).first()
         found = {
             "block": _reached(chain),

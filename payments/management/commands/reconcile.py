@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from chains.port import ChainUnavailable
 from foundation.commands import JsonCommand
 from foundation.kernel.money import format_amount
-from payments.funding.expected_holdings import Imbalance
+from payments.funding.expected_holdings import Imbalance, books
 from payments.funding.pools import Pool, read_pools
 from payments.management.outflow_output import print_outflows
 from payments.management.reconcile_output import (
@@ -26,7 +26,6 @@ from payments.management.reconcile_output import (
 from payments.models import Outflow, Reconciliation, Verdict
 from payments.reconciling.outflow_booking import find_open_outflows
 from payments.reconciling.reconciliation import check_balances, reconcile
-from payments.reconciling.verification import snapshot
 from services.served_chains import read_chain, served_chains
 
 
@@ -71,7 +70,7 @@ class Command(JsonCommand):
             self._compare(one, found, is_thorough=options["all"])
         found.imbalances = check_balances()
         found.outflows = list(find_open_outflows(chain))
-        with snapshot():
+        with books():
             found.pools = read_pools(None if chain is None else {row.asset for row in found.rows})
         self._print(found)
         result = _present(found)

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import JsonCommand
-from foundation.groups import within_group_of
-from payments.reconciling.verification import Progress, snapshot, verify_agent
+from foundation.groups import snapshot, within_group_of
+from payments.reconciling.verification import Progress, verify_agent
 from policy.models import Agent
 
 _PROGRESS_EVERY_S = 2

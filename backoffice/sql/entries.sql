@@ -1,5 +1,4 @@
--- Add the entries of a span of ids (half-open) to the totals of their days. Ids sort by time.
-INSERT INTO backoffice_dailytotal AS known (day, agent, service, asset, chain, result, rule, count, amount)
+-- Sum the entries of a span of ids (half-open) up by their days. Ids sort by time.
 SELECT (entry.created_at AT TIME ZONE 'UTC')::date, entry.agent_id, COALESCE(service.id, ''), entry.asset,
        COALESCE(payment.chain, service.chain, ''), entry.result, entry.rule, count(*), sum(entry.amount::numeric)
   FROM ledger_logentry AS entry
@@ -7,5 +6,3 @@ SELECT (entry.created_at AT TIME ZONE 'UTC')::date, entry.agent_id, COALESCE(ser
   LEFT JOIN services_service AS service ON service.id = entry.service
  WHERE entry.id >= %(first)s AND entry.id < %(end)s
  GROUP BY 1, 2, 3, 4, 5, 6, 7
-    ON CONFLICT (day, agent, service, asset, chain, result, rule)
-    DO UPDATE SET count = known.count + EXCLUDED.count, amount = known.amount + EXCLUDED.amount
