@@ -20,6 +20,12 @@ BEGIN
     EXECUTE format('INSERT INTO %1$I SELECT t.*, g.number FROM %2$I t CROSS JOIN distributed_group g', p_copy, p_table);
 END $$;
 
+-- Lets the numbers of a table's rows go on from the highest.
+CREATE FUNCTION pg_temp.count_on(p_table text, p_column text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('SELECT setval(pg_get_serial_sequence(%1$L, %2$L), max(%2$I)) FROM %1$s', p_table, p_column);
+END $$;
+
 -- By their agent.
 DO $$
 DECLARE
@@ -40,6 +46,8 @@ UPDATE payments_relayer t SET agent_group = g.number
 UPDATE payments_settlement t SET agent_group = COALESCE(
        (SELECT min(l.agent_group) FROM payments_leg l WHERE l.tx = t.tx), (SELECT r.agent_group FROM payments_relayer r WHERE r.id = t.relayer_id));
 SELECT pg_temp.copy_rows('payments_settlement', 'EXISTS (SELECT FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = g.number)');
+UPDATE payments_settlement t SET payment_id = (SELECT min(l.payment_id) FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = t.agent_group)
+ WHERE NOT EXISTS (SELECT FROM payments_payment p WHERE p.id = t.payment_id AND p.agent_group = t.agent_group) AND payment_id IS NOT NULL;
 UPDATE payments_transition t SET agent_group = (SELECT min(s.agent_group) FROM payments_settlement s WHERE s.tx = t.settlement_id);
 SELECT pg_temp.copy_rows('payments_relayer', 'EXISTS (SELECT FROM payments_settlement s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
 UPDATE payments_relayer t SET number = 1000000 + t.number, is_enabled = false

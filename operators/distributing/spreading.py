@@ -28,6 +28,10 @@ _UNIQUE_INDEXES = """
      WHERE indisunique AND indrelid::regclass::text = ANY (%(tables)s)
        AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)
 """
+_TRIGGERS = """
+    SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) FROM pg_trigger
+     WHERE NOT tgisinternal AND tgrelid::regclass::text = ANY (%(tables)s) ORDER BY tgname
+"""
 _LOCAL = """
     SELECT c.oid::regclass::text FROM pg_class c
      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
@@ -37,6 +41,11 @@ _LOCAL = """
 """
 _COPY_OF = "distributed_copy_of_"
 _SPREAD = "SELECT create_distributed_table(%s, 'agent_group', colocate_with => %s)"
+_COUNTED = """
+    SELECT c.oid::regclass::text, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+      JOIN pg_dist_partition p ON p.logicalrelid = c.oid AND p.partmethod = 'n'
+     WHERE a.attidentity <> '' AND NOT a.attisdropped AND c.relnamespace = 'public'::regnamespace
+"""
 _OPEN = "SELECT count(*) FROM payments_settlement WHERE state IN ('signed', 'broadcast', 'included')"
 
 
@@ -84,6 +93,7 @@ def spread(groups: int, tell: Callable[[str], None]) -> None:
         _run(f"SET LOCAL citus.shard_count = {groups:d}")
         _run((_SQL / "tables.sql").read_text().replace("%(groups)s", str(groups)))
         keys, indexes = _take_away_keys()
+        triggers = _take_away_triggers()
         tell("Finding the group of each row")
         _find_groups()
         _put_back(keys, indexes)
@@ -93,6 +103,8 @@ def spread(groups: int, tell: Callable[[str], None]) -> None:
                 # Checked at once: Citus does not hold a check back.
                 definition = key.with_group().replace(" DEFERRABLE INITIALLY DEFERRED", "")
                 _run(f'ALTER TABLE {key.table} ADD CONSTRAINT "{key.name}" {definition}')
+        for definition in triggers:
+            _run(definition)
 
 
 def _place_tables(tell: Callable[[str], None]) -> None:
@@ -110,15 +122,18 @@ def _place_tables(tell: Callable[[str], None]) -> None:
         _run(_SPREAD, f"{_COPY_OF}{table}", OF_GROUPS[0])
     for (table,) in fetch_rows(_LOCAL, {"copied": list(COPIED)}):
         _run("SELECT citus_add_local_table_to_metadata(%s, cascade_via_foreign_keys => true)", table)
+    # A table that Citus makes known has a new sequence.
+    for table, column in fetch_rows(_COUNTED, {}):
+        _run("SELECT pg_temp.count_on(%s, %s)", table, column)
 
 
 def _find_groups() -> None:
-    """Write down of each row which group it is of, also of rows that nobody may change."""
+    """Write down of each row which group it is of."""
     for table in OF_GROUPS:
-        _run(f"ALTER TABLE {table} DISABLE TRIGGER USER, ADD COLUMN agent_group int")
+        _run(f"ALTER TABLE {table} ADD COLUMN agent_group int")
     _run((_SQL / "rows.sql").read_text())
     for table in OF_GROUPS:
-        _run(f"ALTER TABLE {table} ENABLE TRIGGER USER, ALTER COLUMN agent_group SET NOT NULL")
+        _run(f"ALTER TABLE {table} ALTER COLUMN agent_group SET NOT NULL")
 
 
 def _take_away_keys() -> tuple[list[_Key], list[tuple[str, str]]]:
@@ -131,6 +146,14 @@ def _take_away_keys() -> tuple[list[_Key], list[tuple[str, str]]]:
     for name, _ in indexes:
         _run(f"DROP INDEX {name}")
     return keys, [(name, definition) for name, definition in indexes]
+
+
+def _take_away_triggers() -> list[str]:
+    """Remove what acts on rows that are written, and keeps them as they are: copying them is neither."""
+    found = fetch_rows(_TRIGGERS, {"tables": [*OF_GROUPS, *ON_EVERY_NODE]})
+    for table, name, _ in found:
+        _run(f'DROP TRIGGER "{name}" ON {table}')
+    return [definition for _, _, definition in found]
 
 
 def _put_back(keys: Sequence[_Key], indexes: Sequence[tuple[str, str]]) -> None:

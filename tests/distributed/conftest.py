@@ -16,6 +16,7 @@ from foundation.groups import read_of
 from foundation.kernel.times import utc_now
 from payments.models import ChainState
 from payments.tasks import observe_chain
+from tests.distributed.before import Before, live
 from tests.distributed.nodes import Nodes
 from tests.support.house import House
 from tests.support.kills import wait_until
@@ -26,15 +27,24 @@ GROUPS = 6
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Use the cluster in place of the tests' own database."""
+def before(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> Before:
+    """Live on one server, the coordinator, in place of the tests' own database."""
     with django_db_blocker.unblock():
         call_command("migrate", verbosity=0)
-        call_command("distribute", groups=GROUPS, stdout=StringIO(), stderr=StringIO())
-        connections.close_all()  # as by a process that begins once it is distributed
         for localnet in LOCALNETS:
             localnet.begin()
             observe_chain(localnet.caip2)
+        with House(environment=dict(os.environ)) as house:
+            start(house)
+            return live(house)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(before: Before, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Spread what has lived on one server over several."""
+    with django_db_blocker.unblock():
+        call_command("distribute", groups=GROUPS, stdout=StringIO(), stderr=StringIO())
+        connections.close_all()  # as by a process that begins once it is distributed
         yield
         groups.forget()
 
@@ -51,6 +61,12 @@ def nodes() -> Nodes:
     return Nodes()
 
 
+def start(house: House) -> None:
+    for name in ("web", "web-2", "worker", "webhooks", "beat"):
+        house.start(name)
+    house.wait_for("web", "web-2", "worker", "webhooks")
+
+
 def observed_at() -> list[datetime]:
     return list(ChainState.objects.values_list("observed_at", flat=True))
 
@@ -60,9 +76,7 @@ def house(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator
     """The product's processes: two web servers, and what settles and delivers."""
     variables = {"CHAIN_STATE_MAX_AGE_S": "15"}
     with django_db_blocker.unblock(), House(environment={**os.environ, **variables}) as running:
-        for name in ("web", "web-2", "worker", "webhooks", "beat"):
-            running.start(name)
-        running.wait_for("web", "web-2", "worker", "webhooks")
+        start(running)
         began_at = utc_now()
         wait_until(lambda: min(read_of(None, observed_at)) > began_at, "the watcher looks at the chains")
         yield running

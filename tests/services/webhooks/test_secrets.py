@@ -106,7 +106,16 @@ def test_an_endpoint_has_one_current_secret():
     secrets_of(payee)
 
     with pytest.raises(IntegrityError, match="webhook_secret_one_current"), transaction.atomic():
-        add_secret(payee.endpoint, payee.at)
+        WebhookSecret.objects.create(endpoint=payee.endpoint, ciphertext=b"0" * 60, created_at=payee.at)
+
+
+def test_who_makes_a_secret_after_another_has_gets_that():
+    payee = Payee()
+    (secret,) = secrets_of(payee)
+
+    add_secret(payee.endpoint, payee.at)
+
+    assert secrets_of(payee) == [secret]
 
 
 # --- Shown to staff ---------------------------------------------------------------------------------------------------

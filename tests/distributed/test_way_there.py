@@ -1,0 +1,66 @@
+"""What was decided on one server is there on several: each answer, each proof, and what waits goes on."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from foundation import groups
+from ledger.models import Hold, HoldAnswer
+from payments.holding.answering import answer_hold
+from payments.models import Payment, Withdrawal
+from payments.reconciling.reconciliation import reconcile
+from services.served_chains import served_chains
+from tests.distributed.before import PAID
+from tests.distributed.storming import pay, read
+from tests.support.factories import make_api_key, make_service
+from tests.support.invariants import check_agent
+from tests.support.kills import wait_until
+from tests.support.local_ids import LOCALNET
+from tests.support.storms import Shot, strike
+
+pytestmark = pytest.mark.long(60)
+
+
+def test_who_asks_again_gets_the_answer_that_was_given_on_one_server(before, house):
+    webs = [house.url("web"), house.url("web-2")]
+    shots = [Shot(webs[n % 2], one.api_key, one.idempotency_key, one.body) for n, one in enumerate(before.shots)]
+
+    answers = sorted(strike(shots), key=lambda one: one.index)
+
+    assert {one.status for one in answers} == {201}
+    assert [json.loads(one.text)["id"] for one in answers] == list(before.told)
+    for agent in before.agents:
+        with groups.within_group_of(agent.pk):
+            assert Payment.objects.filter(agent=agent).count() == PAID
+            check_agent(agent.pk)
+
+
+def test_agents_of_one_server_are_spread_over_the_groups_and_go_on_paying(before, house):
+    key, service = make_api_key(), make_service()
+    assert len({groups.group_of(agent.pk) for agent in before.agents}) > 3
+
+    paid = [pay(house, key, agent.pk, service.pk).json()["id"] for agent in before.agents]
+
+    for one in paid:
+        wait_until(lambda: read(house, key, f"payments/{one}")["status"] == "settled", f"{one} is settled")  # noqa: B023
+
+
+def test_a_payment_that_waited_for_approval_on_one_server_is_approved_on_several(before, house):
+    key = make_api_key()
+    assert read(house, key, f"payments/{before.held}")["status"] == "pending_approval"
+
+    with groups.within(groups.group_of_row(Hold, before.held)):
+        answer_hold(before.held, HoldAnswer.APPROVE, by="ann", reason="R")
+
+    wait_until(lambda: read(house, key, f"payments/{before.held}")["status"] == "settled", "it is settled")
+
+
+def test_the_proofs_and_the_books_of_one_server_hold_on_several(before, house):
+    call_command("verify_log", stdout=StringIO())  # raises if anything is wrong
+    rows = reconcile(LOCALNET, served_chains()[LOCALNET], is_thorough=True)
+
+    assert {row.verdict for row in rows} <= {"ok", "surplus"}
+    assert all(row.unconfirmed == [] for row in rows)
+    assert Withdrawal.objects.filter(agent=before.agents[0]).exists()
