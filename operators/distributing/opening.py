@@ -26,15 +26,22 @@ _FUNCTIONS = """
 
 def open_groups(tell: Callable[[str], None]) -> int:
     """Open all groups, each on its node; returns how many. Who works for one waits for a moment."""
-    functions = [definition for (definition,) in fetch_rows(_FUNCTIONS, {})]
+    fetch_rows("SELECT replicate_reference_tables()", {})  # to nodes that were added
     count = 0
     for host, port, numbers in fetch_rows(_PLACES, {}):
         tell(f"Opening {len(numbers)} groups on {host}:{port}")
-        count += _open_on(str(host), int(port), numbers, functions)
+        _open_on(str(host), int(port), numbers)
+        count += len(numbers)
     return count
 
 
-def _open_on(host: str, port: int, numbers: list[int], functions: list[str]) -> int:
+def open_group(number: int, host: str, port: int) -> None:
+    """Open a group on the node that has it now."""
+    _open_on(host, port, [number])
+
+
+def _open_on(host: str, port: int, numbers: list[int]) -> None:
+    functions = [definition for (definition,) in fetch_rows(_FUNCTIONS, {})]
     node = connect(host, port)
     try:
         with node.cursor() as cursor:
@@ -47,7 +54,6 @@ def _open_on(host: str, port: int, numbers: list[int], functions: list[str]) -> 
                 cursor.execute("SELECT distributed_open(%s, %s)", [number, list(ENTRIES)])
     finally:
         node.close()
-    return len(numbers)
 
 
 def connect(host: str, port: int) -> BaseDatabaseWrapper:

@@ -10,7 +10,7 @@ DECLARE
                       WHERE attrelid = p_table::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'agent_group');
 BEGIN
     EXECUTE format('INSERT INTO %1$I (%2$s, agent_group) OVERRIDING SYSTEM VALUE SELECT %3$s, g.number FROM %1$I t JOIN distributed_group g ON %4$s',
-                   p_table, columns, 't.' || replace(columns, ', ', ', t.'), 'g.number <> t.agent_group AND ' || p_condition);
+                   p_table, columns, 't.' || replace(columns, ', ', ', t.'), 'g.number <> t.agent_group AND (' || p_condition || ')');
 END $$;
 
 -- Makes a table of each group's copies of the rows of another one.
@@ -39,7 +39,7 @@ END $$;
 UPDATE policy_agent t SET agent_group = a.agent_group FROM distributed_agent a WHERE a.agent_id = t.id;
 UPDATE ledger_levelpayment t SET agent_group = a.agent_group FROM distributed_agent a WHERE a.agent_id = t.level_id;
 
--- Relayers submit for one group from now on. A transaction of before may have paid for several: each of them gets it, with the account that
+-- Relayers with nonces submit for one group from now on, others for all. A transaction of before may have paid for several: each of them gets it, with the account that
 -- submitted it, which is no relayer of theirs: as one of an earlier seed, whose key is gone.
 UPDATE payments_relayer t SET agent_group = g.number
   FROM distributed_group g WHERE g.place = t.number % (SELECT count(*) FROM distributed_group);
@@ -49,10 +49,10 @@ SELECT pg_temp.copy_rows('payments_settlement', 'EXISTS (SELECT FROM payments_le
 UPDATE payments_settlement t SET payment_id = (SELECT min(l.payment_id) FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = t.agent_group)
  WHERE NOT EXISTS (SELECT FROM payments_payment p WHERE p.id = t.payment_id AND p.agent_group = t.agent_group) AND payment_id IS NOT NULL;
 UPDATE payments_transition t SET agent_group = (SELECT min(s.agent_group) FROM payments_settlement s WHERE s.tx = t.settlement_id);
-SELECT pg_temp.copy_rows('payments_relayer', 'EXISTS (SELECT FROM payments_settlement s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
+SELECT pg_temp.copy_rows('payments_relayer', 't.next_nonce IS NULL OR EXISTS (SELECT FROM payments_settlement s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
 UPDATE payments_relayer t SET number = 1000000 + t.number, is_enabled = false
   FROM distributed_group g
- WHERE g.number = t.agent_group AND g.place <> t.number % (SELECT count(*) FROM distributed_group);
+ WHERE g.number = t.agent_group AND t.next_nonce IS NOT NULL AND g.place <> t.number % (SELECT count(*) FROM distributed_group);
 
 -- What is seen of payees; and the endpoints of payees, which receive the events of all groups.
 UPDATE payments_payeestate SET agent_group = (SELECT min(number) FROM distributed_group);

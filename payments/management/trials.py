@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from foundation.commands import JsonCommand
-from foundation.groups import snapshot
+from foundation.groups import snapshot, within_group_of
 from foundation.kernel.times import utc_now
 from ledger.past_payees import read_payees
 from ledger.preview import Preview, preview_limits
@@ -49,7 +49,7 @@ def _judge(trials: Sequence[Trial], write: Callable[[str], Any]) -> Iterator[tup
     for trial in trials:
         most = None if trial.since is None else MOST_SINCE
         # Of one moment, and without the limit of time that a page has.
-        with snapshot():
+        with within_group_of(trial.agent_id), snapshot():
             agent, payees = Agent.objects.get(pk=trial.agent_id), read_payees(trial.limits)
             found = preview_limits(
                 agent, trial.limits, now=now, payees=payees, since=trial.since, most=most, report=progress.report

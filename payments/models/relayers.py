@@ -4,6 +4,17 @@ from django.db import models
 
 from policy.fields import AmountField
 
+# What has this number or a higher one only names an account: it has submitted for agents of this group before the group
+# had relayers of its own (operators/distributing/rows.sql).
+FIRST_FORMER = 1_000_000
+
+
+class _Submitting(models.Manager["Relayer"]):
+    """The relayers that submit, and are looked after."""
+
+    def get_queryset(self) -> models.QuerySet["Relayer"]:
+        return super().get_queryset().filter(number__lt=FIRST_FORMER)
+
 
 class Relayer(models.Model):
     """An account that submits transactions on one chain. Its key is derived, never stored; its nonces are ours.
@@ -30,6 +41,8 @@ class Relayer(models.Model):
     spendable = AmountField(null=True)
     most_cost = AmountField(null=True)
     seen_at = models.DateTimeField(null=True)
+
+    objects = _Submitting()
 
     class Meta:
         ordering = ("chain", "number")

@@ -54,5 +54,6 @@ def _find_relayer(payment: Payment, rows: Sequence[TransactionRow]) -> Relayer:
     """Name a relayer for a transaction that others have made: that of ours before it, or else any of the chain."""
     own = [row for row in rows if any(leg.payment_id == payment.pk for leg in row.legs)]
     if own:
-        return Relayer.objects.get(pk=max(own, key=lambda row: row.changed_at).relayer_id)
+        # It may have submitted for this group before the group had relayers of its own.
+        return Relayer._base_manager.get(pk=max(own, key=lambda row: row.changed_at).relayer_id)  # noqa: SLF001
     return Relayer.objects.filter(chain=payment.chain).order_by("number")[0]

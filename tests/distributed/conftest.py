@@ -57,8 +57,10 @@ def spread(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def nodes() -> Nodes:
-    return Nodes()
+def nodes() -> Iterator[Nodes]:
+    found = Nodes()
+    yield found
+    found.close()
 
 
 def start(house: House) -> None:

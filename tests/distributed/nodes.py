@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from tests.support.kills import wait_until
+from tests.support.ports import free_ports
 
 _SIDES = ("--dport", "--sport")
 _BIN = Path("/usr/lib/postgresql/15/bin")
@@ -29,6 +31,7 @@ class Nodes:
     def __init__(self) -> None:
         self._folder = Path(os.environ["CITUS_FOLDER"])
         self._ports: dict[str, int] = {}
+        self._added: list[str] = []
 
     def port(self, name: str) -> int:
         if name not in self._ports:
@@ -40,6 +43,67 @@ class Nodes:
         database = os.environ["CITUS_DATABASE_URL"].rpartition("/")[2]
         address = f"postgres://postgres@127.0.0.1:{self.port(name)}/{database}"
         return psycopg.connect(address, autocommit=True)
+
+    def add(self, name: str) -> None:
+        """Make a server as the others are, and add it to the cluster, without any group."""
+        data, database = self._folder / name, os.environ["CITUS_DATABASE_URL"].rpartition("/")[2]
+        self._run(
+            "initdb", "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"
+        )
+        ((port,), known) = free_ports(1), self.port("worker1")
+        settings = (
+            (self._folder / "worker1" / "postgresql.conf").read_text().replace(f"port = {known}", f"port = {port}")
+        )
+        (data / "postgresql.conf").write_text(settings)
+        self._added.append(name)
+        self._pg_ctl(name, "-w", "-l", str(self._folder / f"{name}.log"), "start")
+        with psycopg.connect(f"postgres://postgres@127.0.0.1:{port}/postgres", autocommit=True) as own:
+            own.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        with self.connect(name) as own:
+            own.execute("CREATE EXTENSION citus")
+        with self.connect("coordinator") as coordinator:
+            coordinator.execute("SELECT citus_add_node('127.0.0.1', %s)", [port])
+
+    def follow(self, name: str, standby: str) -> None:
+        """Make a standby of a server, without which it commits nothing from now on."""
+        data, port = self._folder / standby, free_ports(1)[0]
+        self._run(
+            "pg_basebackup",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port(name)),
+            "-U",
+            "postgres",
+            "-D",
+            str(data),
+            "-R",
+            "--checkpoint=fast",
+        )
+        with (data / "postgresql.conf").open("a") as settings:
+            settings.write(f"port = {port}\n")
+        self._added.append(standby)
+        self._pg_ctl(standby, "-w", "-l", str(self._folder / f"{standby}.log"), "start")
+        with self.connect(name) as own:
+            own.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            own.execute("SELECT pg_reload_conf()")
+
+    def promote(self, standby: str, *, in_place_of: str) -> None:
+        """Let a standby take the place of a server that is lost, in the cluster, too."""
+        self._pg_ctl(standby, "-w", "promote")
+        with self.connect(standby) as own:
+            own.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
+            own.execute("SELECT pg_reload_conf()")
+        with self.connect("coordinator") as coordinator:
+            coordinator.execute(
+                "SELECT citus_update_node(nodeid, nodename, %s) FROM pg_dist_node WHERE nodeport = %s",
+                [self.port(standby), self.port(in_place_of)],
+            )
+
+    def close(self) -> None:
+        """Stop what was added."""
+        for name in self._added:
+            self._pg_ctl(name, "-m", "immediate", "stop")
 
     def kill(self, name: str) -> None:
         """Kill a server with -9, and all sessions with it."""
@@ -85,7 +149,10 @@ class Nodes:
         return True
 
     def _pg_ctl(self, name: str, *arguments: str) -> None:
+        self._run("pg_ctl", "-D", str(self._folder / name), *arguments)
+
+    def _run(self, program: str, *arguments: str) -> None:
         as_postgres = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
-        command = [*as_postgres, str(_BIN / "pg_ctl"), "-D", str(self._folder / name), *arguments]
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd="/")
-        assert done.returncode == 0, (self._folder / f"{name}.log").read_text()[-3000:]
+        command = [*as_postgres, str(_BIN / program), *arguments]
+        done = subprocess.run(command, check=False, capture_output=program != "pg_ctl", cwd="/")
+        assert done.returncode == 0, (command, done.stderr)

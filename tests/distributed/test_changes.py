@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from foundation import groups
+from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
+from payments.models import Deposit
 from payments.reconciling.reconciliation import reconcile
 from payments.settling.chain_switch import start_signing_on
 from policy.models import Agent
@@ -17,7 +19,7 @@ from staff.models import AuditEntry, ChangeRequest, RequestState
 from staff.second_person import Proposal, confirm, propose
 from tests.staff import scenes
 from tests.staff.people import make_user
-from tests.support.factories import decide, make_agent
+from tests.support.factories import decide, make_agent, new_address, new_name
 from tests.support.local_ids import LOCALNET, SOLANA_LOCALNET
 
 pytestmark = pytest.mark.long(30)
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.long(30)
 def compared(monkeypatch: pytest.MonkeyPatch, spread: None) -> Iterator[None]:
     """Let the escrows have been compared with the ledger, and all be in service again afterwards."""
     monkeypatch.setattr(scenes, "make_agent_with_surplus", make_agent)
+    monkeypatch.setattr(scenes, "make_deposit_aside", make_deposit_aside)
     for chain in (LOCALNET, SOLANA_LOCALNET):
         assert reconcile(chain, served_chains()[chain])
     yield
@@ -41,6 +44,13 @@ def proposal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if kind == "template.change":
         monkeypatch.setattr(scenes, "make_agent", make_agent_of_first_group)
     return Proposal(kind, kind.partition(".")[0], "it", scenes.SCENES[kind](), [], "Ticket 7")
+
+
+def make_deposit_aside() -> Deposit:
+    facts = {"log_index": 0, "block_number": 1, "depositor": new_address(), "token": "USDC", "asset": "USDC"}
+    return Deposit.objects.create(
+        chain=LOCALNET, tx=new_name("tx"), amount=7, named_agent="nobody", state="aside", found_at=utc_now(), **facts
+    )
 
 
 def decide_there(agent: Agent, *request: Any) -> LogEntry:

@@ -1,29 +1,33 @@
 """A server of the cluster is lost in the middle of a storm: no answered decision is, and who is elsewhere goes on."""
 
 import json
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from django.db import DatabaseError, OperationalError
 
 from foundation import groups
-from foundation.groups.places import places
 from payments.models import ChainState, Payment
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from policy.key_operations import create_api_key, revoke_api_key
-from policy.models import Agent, SignerSwitch
+from policy.models import SignerSwitch
 from policy.operations import switch_signer
 from tests.distributed.nodes import Nodes
-from tests.distributed.storming import agent_in_each_group, pay, read, shots_of
+from tests.distributed.storming import (
+    agent_in_each_group,
+    check_there,
+    groups_on,
+    pay,
+    read,
+    shots_of,
+    storm_while,
+    strike_until_answered,
+    wait_until_all_pay,
+)
 from tests.support.factories import make_api_key, make_service
-from tests.support.house import House
-from tests.support.invariants import check_agent
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
-from tests.support.storms import Answer, Shot, Storm, strike
 
 pytestmark = pytest.mark.long(120)
 LIMIT = 40
@@ -49,7 +53,7 @@ def test_agents_of_a_lost_worker_get_503_and_all_others_go_on(house, nodes):
     wait_until_all_pay(house, key, agents, service.pk)
     for group, agent in agents.items():
         with groups.within(group):
-            check_agent(agent.pk)
+            check_there(agent.pk)
 
 
 @pytest.mark.parametrize("name", ["worker1", "coordinator"])
@@ -67,7 +71,7 @@ def test_no_answered_decision_is_lost_with_a_server_and_no_key_pays_twice(house,
     for group, agent in agents.items():
         with groups.within(group):
             assert Payment.objects.filter(agent=agent).count() == LIMIT
-            check_agent(agent.pk)
+            check_there(agent.pk)
     one = next(iter(told.values()))
     wait_until(lambda: read(house, key, f"payments/{one}")["status"] == "settled", "it is settled", patience_s=90)
 
@@ -88,46 +92,11 @@ def test_a_worker_that_is_cut_off_keeps_nobody_else_waiting(house, nodes):
     wait_until(lambda: pay(house, key, there.pk, service.pk).status_code == 201, "it pays again")
 
 
-def wait_until_all_pay(house: House, key: str, agents: dict[groups.Group, Agent], service: str) -> None:
-    for agent in agents.values():
-        wait_until(lambda: pay(house, key, agent.pk, service).status_code == 201, f"{agent} pays")  # noqa: B023
-
-
-def groups_on(nodes: Nodes, name: str) -> set[groups.Group]:
-    port = nodes.port(name)
-    groups.every_group()
-    return {group for group, place in places._places.items() if place is not None and place[1] == port}
-
-
 def lose(nodes: Nodes, name: str) -> None:
     """Kill a server, and start it again some seconds later."""
     nodes.kill(name)
     time.sleep(3)
     nodes.start(name)
-
-
-def storm_while(shots: list[Shot], act: Callable[[], None]) -> list[Answer]:
-    """Let a storm begin, do something in the middle of it, and return its answers."""
-    storm = iter(Storm(shots))
-    answers = [next(storm) for _ in range(len(shots) // 4)]
-    acting = threading.Thread(target=act)
-    acting.start()
-    answers += storm
-    acting.join()
-    return answers
-
-
-def strike_until_answered(shots: list[Shot]) -> dict[int, Answer]:
-    """Repeat requests until each has an answer that says more than to try again."""
-    found: dict[int, Answer] = {}
-    deadline = time.monotonic() + 120
-    while len(found) < len(shots):
-        assert time.monotonic() < deadline, f"{len(shots) - len(found)} are without an answer"
-        missing = [index for index in range(len(shots)) if index not in found]
-        for one in strike([shots[index] for index in missing]):
-            if one.status not in {0, 503, 500, 429}:
-                found[missing[one.index]] = one
-    return found
 
 
 def test_no_key_is_revoked_for_some_agents_only(house, nodes):

@@ -12,9 +12,9 @@ from foundation import groups
 from ledger.models import LogEntry
 from payments.models import Payment
 from policy.models import Agent
-from tests.distributed.storming import agent_in_each_group, read, shots_of
+from tests.distributed.storming import agent_in_each_group, check_there, read, shots_of
 from tests.support.factories import make_agent, make_api_key, make_service
-from tests.support.invariants import check_agent, check_nonces
+from tests.support.invariants import check_nonces
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 from tests.support.storms import Shot, strike
@@ -33,7 +33,7 @@ def test_agents_of_all_groups_pay_at_once_and_no_limit_is_passed(house):
     for group, agent in agents.items():
         with groups.within(group):
             assert Payment.objects.filter(agent=agent).count() == 7
-            check_agent(agent.pk)
+            check_there(agent.pk)
 
 
 def test_one_key_pays_once_however_often_and_wherever_it_is_sent(house):
@@ -59,7 +59,7 @@ def test_a_tree_of_budgets_is_together_and_its_root_holds_for_all(house):
     assert Counter(one.status for one in answers)[201] == 5
 
 
-def test_what_is_approved_is_settled_by_relayers_of_its_own_group(house):
+def test_what_is_approved_is_settled_by_relayers_of_its_own_group(before, house):
     agents = agent_in_each_group()
     service, key = make_service(), make_api_key()
 
@@ -70,7 +70,7 @@ def test_what_is_approved_is_settled_by_relayers_of_its_own_group(house):
     relayers: set[int] = set()
     for group in groups.every_group():
         with groups.within(group):
-            check_nonces(LOCALNET)
+            check_nonces(LOCALNET, since=before.ended_at)
             own = set(Payment.objects.filter(pk__in=ids).values_list("settlements__relayer__number", flat=True))
             assert own
             assert not relayers & own

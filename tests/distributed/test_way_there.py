@@ -12,10 +12,9 @@ from payments.holding.answering import answer_hold
 from payments.models import Payment, Withdrawal
 from payments.reconciling.reconciliation import reconcile
 from services.served_chains import served_chains
-from tests.distributed.before import PAID
-from tests.distributed.storming import pay, read
+from tests.distributed.before import PAID, make_payee_on_solana
+from tests.distributed.storming import check_there, pay, read
 from tests.support.factories import make_api_key, make_service
-from tests.support.invariants import check_agent
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 from tests.support.storms import Shot, strike
@@ -34,17 +33,20 @@ def test_who_asks_again_gets_the_answer_that_was_given_on_one_server(before, hou
     for agent in before.agents:
         with groups.within_group_of(agent.pk):
             assert Payment.objects.filter(agent=agent).count() == PAID
-            check_agent(agent.pk)
+            check_there(agent.pk)
 
 
-def test_agents_of_one_server_are_spread_over_the_groups_and_go_on_paying(before, house):
-    key, service = make_api_key(), make_service()
+@pytest.mark.parametrize("make_payee", [make_service, make_payee_on_solana])
+def test_agents_of_one_server_are_spread_over_the_groups_and_go_on_paying(before, house, make_payee):
+    key, service = make_api_key(), make_payee()
     assert len({groups.group_of(agent.pk) for agent in before.agents}) > 3
 
-    paid = [pay(house, key, agent.pk, service.pk).json()["id"] for agent in before.agents]
+    for agent in before.agents:  # once the watcher has seen the payee
+        wait_until(lambda: pay(house, key, agent.pk, service.pk).status_code == 201, f"{agent} pays")  # noqa: B023
 
-    for one in paid:
-        wait_until(lambda: read(house, key, f"payments/{one}")["status"] == "settled", f"{one} is settled")  # noqa: B023
+    states = Payment.objects.filter(service=service).order_by().values_list("status", flat=True)
+    wait_until(lambda: set(groups.read_of(None, states.all)) == {"settled"}, "all are settled", patience_s=90)
+    assert len(groups.read_of(None, states.all)) >= len(before.agents)
 
 
 def test_a_payment_that_waited_for_approval_on_one_server_is_approved_on_several(before, house):

@@ -1,7 +1,7 @@
 """What must always be true, read from the database row by row and computed anew."""
 
 import itertools
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db import connection
@@ -30,14 +30,16 @@ def check_agent(agent_id: str) -> None:
     assert list(find_wrong_tallies(agent)) == []
 
 
-def check_nonces(chain: str) -> None:
+def check_nonces(chain: str, *, since: datetime | None = None) -> None:
     """Check the nonces of each relayer: they follow each other without a gap, and at most one of each landed.
 
-    And that a payment that went on to another nonce has left all that it had before.
+    And that a payment that went on to another nonce has left all that it had before. `since`: only of transactions that
+    were made from then on.
     """
     for relayer in Relayer.objects.filter(chain=chain):
         # What somebody else submitted has no nonce of ours.
         rows = Settlement.objects.filter(relayer=relayer, nonce__isnull=False)
+        rows = rows if since is None else rows.filter(created_at__gte=since)
         if relayer.next_nonce is None:
             assert not rows.exists(), relayer
             continue

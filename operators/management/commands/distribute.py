@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from foundation import groups
 from foundation.commands import AUTHOR, JsonCommand
 from foundation.database import fetch_rows
+from operators.distributing.moving import rebalance
 from operators.distributing.opening import open_groups
 from operators.distributing.spreading import MOST_GROUPS, spread
 from staff.audit import record
@@ -29,6 +30,12 @@ class Command(JsonCommand):
             f"of one of them. It cannot be changed afterwards (default: {_GROUPS}).",
         )  # fmt: skip
 
+        parser.add_argument(
+            "--rebalance", action="store_true",
+            help="Then move groups, while agents pay, until each server has as many as any other: after one was added. "
+            "Interrupted, it goes on when it is run again.",
+        )  # fmt: skip
+
     def perform(self, **options: Any) -> dict[str, Any]:
         if not 1 <= options["groups"] <= MOST_GROUPS:
             raise CommandError(f"--groups is from 1 to {MOST_GROUPS}.")
@@ -40,4 +47,5 @@ class Command(JsonCommand):
             after = {"groups": options["groups"]}
             record("database.distributed", subject_type="database", subject="database", by=AUTHOR, after=after)
             groups.forget()
-        return {"isNew": is_new, "groups": open_groups(self.stderr.write)}
+        result = {"isNew": is_new, "groups": open_groups(self.stderr.write)}
+        return result | {"moved": rebalance(self.stderr.write)} if options["rebalance"] else result
