@@ -111,6 +111,8 @@ class Places:
             self._is_distributed = bool(_fetch(_IS_DISTRIBUTED, [])[0][0])
             if self._is_distributed:
                 self.tables = {name for (name,) in _fetch(_OF_GROUPS, [])}
+                # A row's key alone does not say what else is in it: the group is part of the key.
+                connection.features.__class__.allows_group_by_selected_pks = False
                 join_by_group(self.tables, lambda: self._is_distributed is True and here.group == WHOLE)
         return self._is_distributed
 

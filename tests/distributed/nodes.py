@@ -67,19 +67,8 @@ class Nodes:
     def follow(self, name: str, standby: str) -> None:
         """Make a standby of a server, without which it commits nothing from now on."""
         data, port = self._folder / standby, free_ports(1)[0]
-        self._run(
-            "pg_basebackup",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            str(self.port(name)),
-            "-U",
-            "postgres",
-            "-D",
-            str(data),
-            "-R",
-            "--checkpoint=fast",
-        )
+        known = ["-h", "127.0.0.1", "-p", str(self.port(name)), "-U", "postgres"]
+        self._run("pg_basebackup", *known, "-D", str(data), "-R", "--checkpoint=fast")
         with (data / "postgresql.conf").open("a") as settings:
             settings.write(f"port = {port}\n")
         self._added.append(standby)

@@ -4,13 +4,16 @@ import json
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
 from foundation import groups
-from ledger.models import Hold, HoldAnswer
+from ledger.models import Hold, HoldAnswer, LogEntry
 from payments.holding.answering import answer_hold
 from payments.models import Payment, Withdrawal
 from payments.reconciling.reconciliation import reconcile
+from payments.reconciling.spread_rows import find_misplaced, find_repeated
+from policy.models import Agent
 from services.served_chains import served_chains
 from tests.distributed.before import PAID, make_payee_on_solana
 from tests.distributed.storming import check_there, pay, read
@@ -66,3 +69,24 @@ def test_the_proofs_and_the_books_of_one_server_hold_on_several(before, house):
     assert {row.verdict for row in rows} <= {"ok", "surplus"}
     assert all(row.unconfirmed == [] for row in rows)
     assert Withdrawal.objects.filter(agent=before.agents[0]).exists()
+
+
+def test_an_agent_that_is_in_two_groups_and_an_id_that_is_twice_are_found(before, house):
+    """A thief who has the database may write rows past all that this product does."""
+    first, second = groups.every_group()[:2]
+    agent = next(one for one in before.agents if groups.group_of(one.pk) == first)
+    with groups.within(first):
+        entry = LogEntry.objects.filter(agent=agent)[0]
+    with groups.within(second):
+        Agent.objects.bulk_create([agent])
+        LogEntry.objects.bulk_create([entry])
+    try:
+        assert [one.agent_id for one in find_misplaced()] == [agent.pk]
+        assert [one.problem for one in find_repeated()] == [f"{entry.pk} is an id of {agent.pk}, too."]
+        with pytest.raises(CommandError, match="2 problems"):
+            call_command("verify_log", "--agent", before.agents[0].pk, stdout=StringIO(), stderr=StringIO())
+    finally:
+        with groups.within(second), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL session_replication_role = replica")  # no trigger keeps it
+            cursor.execute("DELETE FROM ledger_logentry WHERE id = %s", [entry.pk])
+            cursor.execute("DELETE FROM policy_agent WHERE id = %s", [agent.pk])

@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from foundation.commands import JsonCommand
 from foundation.groups import snapshot, within_group_of
+from payments.reconciling.spread_rows import find_misplaced, find_repeated
 from payments.reconciling.verification import Progress, verify_agent
 from policy.models import Agent
 
@@ -29,7 +30,7 @@ class Command(JsonCommand):
             agents = agents.filter(pk=options["agent"])
             if not agents:
                 raise CommandError(f"There is no agent {options['agent']}.")
-        entries, problems, reported_at = 0, [], time.monotonic()
+        entries, problems, reported_at = 0, [*find_misplaced(), *find_repeated()], time.monotonic()
         for number, agent_id in enumerate(agents, start=1):
             progress = Progress()
             with within_group_of(agent_id), snapshot():
