@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from foundation.groups import group_of_row, within
 from foundation.kernel.blanks import is_blank
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -23,7 +24,7 @@ def answer_hold(payment_id: str, answer: HoldAnswer, *, by: str, reason: str, no
         raise OperationRefused("Give a reason.")
     if len(reason) > MAX_REASON_LENGTH:
         raise OperationRefused(f"A reason has at most {MAX_REASON_LENGTH} characters.")
-    with transaction.atomic():
+    with within(group_of_row(Hold, payment_id)), transaction.atomic():
         hold = _lock(payment_id)
         at = now or utc_now()  # once nobody else can answer or end it
         _check_waiting(hold, at)

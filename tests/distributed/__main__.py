@@ -1,4 +1,7 @@
-"""Run tests on a Citus cluster: a coordinator and two workers, made for this run and removed after it.
+"""Run tests on Citus clusters: a coordinator and two workers, made for this run and removed after it.
+
+First the tests of this folder, then `make overspend` in short, on a cluster of its own; that is left out if ARGS are
+given.
 
 CITUS names a folder with `cluster.py`, which starts PostgreSQL with Citus and runs a command beside it, and with
 `install.sh`, which installs Citus where it is missing (as root). Arguments are pytest's: ARGS="-k storm".
@@ -28,7 +31,11 @@ def main() -> int:
     pytest = [sys.executable, "-m", "pytest", "tests/distributed", "-p", "no:cacheprovider", *sys.argv[1:]]
     cluster = [sys.executable, str((folder / "cluster.py").resolve()), "--workers", "2"]
     on_the_coordinator = ["sh", "-c", 'DATABASE_URL="$CITUS_DATABASE_URL" exec "$@"', "sh"]
-    return subprocess.run([*cluster, *on_the_coordinator, *pytest], cwd=_ROOT, check=False).returncode
+    status = subprocess.run([*cluster, *on_the_coordinator, *pytest], cwd=_ROOT, check=False).returncode
+    if status == 0 and not sys.argv[1:]:
+        overspend = [sys.executable, "-m", "tests.overspend", "--short"]
+        status = subprocess.run([*cluster, *overspend], cwd=_ROOT, check=False).returncode
+    return status
 
 
 if __name__ == "__main__":

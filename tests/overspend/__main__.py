@@ -1,13 +1,14 @@
 """Overspend, as hard as one can: storms against real processes while everything else goes wrong; then count."""
 
 import argparse
+import os
 import secrets
 import sys
 import traceback
 from pathlib import Path
 
-from tests.overspend.names import TITLES
-from tests.support.run_of_its_own import run_on_its_own
+from tests.overspend.names import OF_ONE_SERVER, TITLES
+from tests.support.run_of_its_own import CLUSTER, run_on_its_own
 
 _SETTINGS = {
     "EMBEDDED": "true",
@@ -35,7 +36,8 @@ def _run(options: argparse.Namespace, folder: Path) -> bool:
 
     table = Table()
     try:
-        run(options.seed, options.scenario or list(TITLES), table, folder, is_short=options.short)
+        names = [name for name in TITLES if not (CLUSTER in os.environ and name in OF_ONE_SERVER)]
+        run(options.seed, options.scenario or names, table, folder, is_short=options.short)
     except Exception:  # noqa: BLE001 - what was found until then belongs to the report
         table.fail(traceback.format_exc())
     table.show(options.seed)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+from foundation.groups import within_group_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.canonical import fingerprint
 from foundation.kernel.times import utc_now
@@ -81,7 +82,7 @@ def _hold_early(shot: Shot) -> None:
         asset=Asset(body["asset"]), reason=body["reason"], metadata_json=None,
         idempotency_key=shot.idempotency_key, fingerprint=fingerprint(body),
     )  # fmt: skip
-    with seen_by(at, LOCALNET):
+    with within_group_of(request.agent_id), seen_by(at, LOCALNET):
         request_payment(request, replace(payment_environment(), now=at))
 
 

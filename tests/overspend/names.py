@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+# Not on a cluster: what is done to PostgreSQL is done to one server, and an agent is moved within its group alone.
+OF_ONE_SERVER = {"database", "midnight", "moved"}
 TITLES: Mapping[str, str] = {
     "restart": "web servers killed in mid-spend",
     "processes": "ten web processes, five ports",

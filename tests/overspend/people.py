@@ -13,6 +13,7 @@ from typing import Any, Self
 from django.conf import settings
 from django.db import connection
 
+from foundation.groups import in_each_group
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from ledger.models import Hold, HoldAnswer
@@ -41,7 +42,7 @@ class People:
         self._agents = agents
         self._over = threading.Event()
         acts: list[Callable[[], Any]] = [self._person(chance) for _ in range(_PEOPLE)]
-        acts += [lambda: finish_holds(payment_environment())] * _WORKERS
+        acts += [lambda: in_each_group(lambda: finish_holds(payment_environment()))] * _WORKERS
         self._threads = [threading.Thread(target=self._repeat, args=(act,)) for act in acts]
         command = [sys.executable, "-m", "tests.support.finisher"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}

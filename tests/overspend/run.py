@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from django.core.management import CommandError, call_command
+from django.db import connection
 
+from foundation.groups import in_each_group
 from tests.overspend.controls import CONTROLS
-from tests.overspend.evidence import Evidence
+from tests.overspend.evidence import Counted, Entry, Evidence, Paid
 from tests.overspend.judging import Verdict, judge
 from tests.overspend.names import TITLES
 from tests.overspend.rows import read_arrived, read_rows
@@ -17,7 +19,6 @@ from tests.overspend.stage import Stage
 from tests.overspend.table import Result, Table
 from tests.overspend.world import World, make_world
 from tests.support.localnets import EVM
-from workshop.localnet import postgres
 
 
 def run(seed: int, names: Sequence[str], table: Table, folder: Path, *, is_short: bool) -> None:
@@ -51,12 +52,28 @@ def _play(world: World, play: Callable[[Stage], None]) -> tuple[Stage, Verdict]:
     return stage, judge(_collect(stage))
 
 
+def _read(agents: Sequence[str]) -> tuple[list[Entry], list[Paid], list[Counted]]:
+    """Read the rows of agents, wherever they are."""
+    entries: list[Entry] = []
+    payments: list[Paid] = []
+    counted: list[Counted] = []
+
+    def read() -> None:
+        connection.ensure_connection()
+        of_group = read_rows(connection.connection, agents)
+        entries.extend(of_group[0])
+        payments.extend(of_group[1])
+        counted.extend(of_group[2])
+
+    in_each_group(read)
+    return entries, payments, counted
+
+
 def _collect(stage: Stage) -> Evidence:
     """Let all that is under way arrive, then read the rows and ask the chain."""
     EVM.drain()
     accounts = [payer.account for payer in stage.payers]
-    with postgres.connect(stage.world.installation.folder) as connection:
-        entries, payments, counted = read_rows(connection, [account.agent for account in accounts])
+    entries, payments, counted = _read([account.agent for account in accounts])
     services = {payer.service.id: payer.service for payer in stage.payers}
     arrived = read_arrived(list(services.values()))
     return Evidence(accounts, stage.told, entries, payments, arrived, stage.seen, counted)

@@ -1,5 +1,7 @@
 """What all scenarios share: PostgreSQL, Redis, a chain, and ten web processes."""
 
+import io
+import os
 import random
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -8,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.core.management import call_command
+from django.db import connections
 
 from payments.tasks import observe_chain
 from policy.operations import switch_signer
 from tests.crash.installation import Installation
 from tests.overspend.wrong_databases import make_wrong
 from tests.support.localnets import EVM
+from tests.support.run_of_its_own import CLUSTER
 from tests.support.servers import Servers
 
 # Of two processes each.
@@ -43,11 +47,16 @@ class World:
 def make_world(seed: int, folder: Path, *, is_short: bool) -> Iterator[World]:
     """Bring everything up, and end it behind the block."""
     call_command("migrate", interactive=False, verbosity=0)
+    is_cluster = CLUSTER in os.environ
+    if is_cluster:
+        call_command("distribute", stdout=io.StringIO(), stderr=io.StringIO())
+        connections.close_all()
     switch_signer(is_signing=True, by="overspend test")
     EVM.begin()
     observe_chain(EVM.caip2)
     installation = Installation({})
-    make_wrong(installation)
+    if not is_cluster:
+        make_wrong(installation)
     with Servers(_PORTS, logs=_new_logs(folder)) as fleet:
         yield World(installation, fleet, random.Random(seed), folder, is_short)
 

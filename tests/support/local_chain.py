@@ -7,12 +7,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import requests
 from django.conf import settings
 
 from chains.port import ChainAdapter
+from foundation.groups import in_each_group, read_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import utc_now
 from payments.lifecycle import OPEN_STATES, PaymentStatus
@@ -129,18 +131,19 @@ class Localnet(ABC):
         return reached
 
     def send(self) -> int:
-        return broadcast(self.caip2, self.adapter)
+        return sum(read_of(None, lambda: [broadcast(self.caip2, self.adapter)]))
 
     def follow(self) -> int:
         """Do what the sweep and the watcher of deposits do; returns how many transactions came to an end."""
         ended = Settlement.objects.filter(chain=self.caip2).exclude(state__in=OPEN_STATES)
         before = ended.count()
+        confirm_all = partial(in_each_group, lambda: confirm(self.caip2, self.adapter))
         if self.adapter.nonces is not None:
-            confirm(self.caip2, self.adapter)
+            confirm_all()
         search_history(self.caip2, self.adapter)
         if self.adapter.nonces is None:
-            confirm(self.caip2, self.adapter)
-        resolve_unpaid(self.caip2, self.adapter)
+            confirm_all()
+        in_each_group(lambda: resolve_unpaid(self.caip2, self.adapter))
         return ended.count() - before
 
     def include(self, payment: Payment) -> int:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+# The coordinator of a Citus cluster, which takes the place of this run's own PostgreSQL.
+CLUSTER = "CITUS_DATABASE_URL"
 # Whatever else the environment configures is not for this run.
 _OTHERS = (
     "DATABASE_URL",
@@ -50,4 +52,6 @@ def _start_servers() -> None:
     from workshop import embedded  # noqa: PLC0415
 
     embedded.start()
+    if url := os.environ.get(CLUSTER):
+        os.environ["DATABASE_URL"] = url
     django.setup()
