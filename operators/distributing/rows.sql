@@ -43,13 +43,18 @@ UPDATE ledger_levelpayment t SET agent_group = a.agent_group FROM distributed_ag
 -- submitted it, which is no relayer of theirs: as one of an earlier seed, whose key is gone.
 UPDATE payments_relayer t SET agent_group = g.number
   FROM distributed_group g WHERE g.place = t.number % (SELECT count(*) FROM distributed_group);
-UPDATE payments_settlement t SET agent_group = COALESCE(
-       (SELECT min(l.agent_group) FROM payments_leg l WHERE l.tx = t.tx), (SELECT r.agent_group FROM payments_relayer r WHERE r.id = t.relayer_id));
+-- Each by a join: the keys are taken away, and to look rows up one by one reads all of them each time.
+UPDATE payments_settlement t SET agent_group = l.agent_group
+  FROM (SELECT tx, min(agent_group) AS agent_group FROM payments_leg GROUP BY tx) l WHERE l.tx = t.tx;
+UPDATE payments_settlement t SET agent_group = r.agent_group FROM payments_relayer r WHERE r.id = t.relayer_id AND t.agent_group IS NULL;
 SELECT pg_temp.copy_rows('payments_settlement', 'EXISTS (SELECT FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = g.number)');
-UPDATE payments_settlement t SET payment_id = (SELECT min(l.payment_id) FROM payments_leg l WHERE l.tx = t.tx AND l.agent_group = t.agent_group)
- WHERE NOT EXISTS (SELECT FROM payments_payment p WHERE p.id = t.payment_id AND p.agent_group = t.agent_group) AND payment_id IS NOT NULL;
-UPDATE payments_transition t SET agent_group = (SELECT min(s.agent_group) FROM payments_settlement s WHERE s.tx = t.settlement_id);
-SELECT pg_temp.copy_rows('payments_relayer', 't.next_nonce IS NULL OR EXISTS (SELECT FROM payments_settlement s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
+UPDATE payments_settlement t SET payment_id = l.payment_id
+  FROM (SELECT tx, agent_group, min(payment_id) AS payment_id FROM payments_leg GROUP BY tx, agent_group) l
+ WHERE l.tx = t.tx AND l.agent_group = t.agent_group AND t.payment_id IS NOT NULL AND t.payment_id <> l.payment_id;
+UPDATE payments_transition t SET agent_group = s.agent_group
+  FROM (SELECT tx, min(agent_group) AS agent_group FROM payments_settlement GROUP BY tx) s WHERE s.tx = t.settlement_id;
+CREATE TEMPORARY TABLE relayer_of_group ON COMMIT DROP AS SELECT DISTINCT relayer_id, agent_group FROM payments_settlement;
+SELECT pg_temp.copy_rows('payments_relayer', 't.next_nonce IS NULL OR EXISTS (SELECT FROM relayer_of_group s WHERE s.relayer_id = t.id AND s.agent_group = g.number)');
 UPDATE payments_relayer t SET number = 1000000 + t.number, is_enabled = false
   FROM distributed_group g
  WHERE g.number = t.agent_group AND t.next_nonce IS NOT NULL AND g.place <> t.number % (SELECT count(*) FROM distributed_group);
