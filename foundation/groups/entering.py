@@ -8,16 +8,15 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError, connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
 from foundation.database import brief_read, is_in_brief_read, reading_from
+from foundation.groups.as_of import session_as_of
 from foundation.groups.here import WHOLE, Group, GroupAway, here
 from foundation.groups.places import places
 from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
-AS_OF_NOW = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ def within(group: Group) -> Iterator[None]:
     moment = here.moment
     if (own.in_atomic_block and not is_brief and moment is None) or here.group != WHOLE:
         raise RuntimeError(f"{group} is entered before a transaction is begun, and not from within another group.")
-    session = places.take(group) if moment is None else _as_of(moment, group)
+    session = places.take(group) if moment is None else session_as_of(moment, group)
     connections[DEFAULT_DB_ALIAS], here.group, here.outside = session, group, own
     try:
         with reading_from(DEFAULT_DB_ALIAS), brief_read() if is_brief else nullcontext():
@@ -98,16 +97,6 @@ def within(group: Group) -> Iterator[None]:
         connections[DEFAULT_DB_ALIAS], here.group, here.outside = own, WHOLE, None
         if moment is None:
             places.give_back(group, session)
-
-
-def _as_of(moment: dict[Group, BaseDatabaseWrapper], group: Group) -> BaseDatabaseWrapper:
-    """Give the session that reads a group as it was when it was first entered in a moment (`moments.snapshot`)."""
-    if group not in moment:
-        moment[group] = places.take(group)
-        moment[group].set_autocommit(False)
-        with moment[group].cursor() as cursor:
-            cursor.execute(AS_OF_NOW)
-    return moment[group]
 
 
 def within_any_group() -> AbstractContextManager[None]:

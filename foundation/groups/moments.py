@@ -9,7 +9,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
 from foundation.database import is_in_brief_read
-from foundation.groups.entering import AS_OF_NOW
+from foundation.groups.as_of import AS_OF_NOW, require_whole
 from foundation.groups.here import WHOLE, Group, here
 from foundation.groups.places import places
 
@@ -37,6 +37,8 @@ def snapshot(*with_groups: type[Model]) -> Iterator[None]:
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute(AS_OF_NOW)
+                if here.group != WHOLE:
+                    require_whole(cursor, here.group)
         yield
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from django.conf import settings
 
 from chains.port import ChainAdapter, ChainUnavailable, Finality
+from foundation.groups import GroupAway
 from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.kernel.times import is_fresh, utc_now
 from payments.models import DepositCursor
@@ -61,7 +62,7 @@ def search_history(chain: str, adapter: ChainAdapter) -> int:
             # Not if the nodes are behind what they agreed on before, or too few of them say what is final.
             _check_newer_blocks(chain, adapter, finality)
             _search_disputed(chain, adapter)
-    except GroupsAway as error:
+    except (GroupAway, GroupsAway) as error:
         # What is missing is of nobody who decides now: the others go on.
         log_once_a_minute(log, logging.ERROR, "%s: %s", chain, error, about=chain)
         _complete(chain, adapter, began_at)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from django.db import OperationalError
 
 from chains.port import ChainUnavailable, DepositEvent, EscrowSearch
-from foundation.groups import WHOLE, Group, any_group, every_group, group_if_known, within
+from foundation.groups import WHOLE, Group, any_group, every_group, group_if_known, snapshot, within
 from payments.models import Payment
 
 
@@ -48,7 +48,7 @@ def parts_of(chain: str, found: EscrowSearch) -> Sequence[Part]:
 def _split(found: EscrowSearch, group: Group, chain: str) -> tuple[EscrowSearch, EscrowSearch]:
     """Split what is of a group from the rest: payments by their ids in the escrow, deposits by the agents they name."""
     ids = {one.escrow_id for one in found.outflows} | {one.escrow_id for one in found.voids}
-    with within(group):
+    with within(group), snapshot():
         known = set(Payment.objects.filter(chain=chain, escrow_id__in=ids).values_list("escrow_id", flat=True))
     own, rest = (
         replace(

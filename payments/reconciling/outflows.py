@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from chains.port import EscrowSearch, OutflowEvent
-from foundation.groups import within
+from foundation.groups import snapshot, within
 from foundation.kernel.times import utc_now
 from payments.funding.deposits import mark_landed
 from payments.lifecycle import LIVE_STATES, OPEN_STATES, PaymentStatus, SettlementState, may_follow
@@ -72,7 +72,7 @@ def stop_on_unknown(chain: str, seen: Sequence[Part]) -> None:
     It is recorded once it is final. Should these blocks vanish, a person starts the chain again.
     """
     for part in seen:
-        with within(part.group):
+        with within(part.group), snapshot():
             found = _find_unknown(chain, part.found)
         if found is not None:
             one, why = found

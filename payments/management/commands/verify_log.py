@@ -30,7 +30,8 @@ class Command(JsonCommand):
             agents = agents.filter(pk=options["agent"])
             if not agents:
                 raise CommandError(f"There is no agent {options['agent']}.")
-        entries, problems, reported_at = 0, [*find_misplaced(), *find_repeated()], time.monotonic()
+        entries, reported_at = 0, time.monotonic()
+        problems = [] if options["agent"] is not None else [*find_misplaced(), *find_repeated()]
         for number, agent_id in enumerate(agents, start=1):
             progress = Progress()
             with within_group_of(agent_id), snapshot():
