@@ -113,7 +113,7 @@ class Places:
                 self.tables = {name for (name,) in _fetch(_OF_GROUPS, [])}
                 # A row's key alone does not say what else is in it: the group is part of the key.
                 connection.features.__class__.allows_group_by_selected_pks = False
-                join_by_group(self.tables, lambda: self._is_distributed is True and here.group == WHOLE)
+                join_by_group(self.tables, lambda: here.group == WHOLE and self.are_there())
         return self._is_distributed
 
     def _look(self) -> dict[Group, tuple[str, int] | None]:
