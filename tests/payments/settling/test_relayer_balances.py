@@ -19,6 +19,7 @@ from payments.deciding.operations import request_payment
 from payments.environment import payment_environment
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
+from payments.models.relayers import FIRST_FORMER
 from payments.settling.nonces import assign_nonce
 from payments.settling.relayer_balances import record_relayer_state, reserved_transactions
 from policy.models import Agent
@@ -223,7 +224,7 @@ def test_what_frees_gas_money_does_not_use_up_what_there_is_not(db, caplog):
 def poor_relayer(committed: None) -> Iterator[Relayer]:
     """A relayer of the embedded EVM chain with the gas money for 20 payments, which has to take all of them."""
     EVM.drain()
-    number = randrange(1_000, 2**31)
+    number = randrange(1_000, FIRST_FORMER)
     address = EVM.adapter.preparer.relayer_address(number)
     as_owner("setRelayer(address,bool)", address, True)
     _forget_tips()
