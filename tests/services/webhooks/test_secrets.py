@@ -115,7 +115,7 @@ def test_who_makes_a_secret_after_another_has_gets_that():
 
     add_secret(payee.endpoint, payee.at)
 
-    assert secrets_of(payee) == [secret]
+    assert secrets_of(payee) == (secret,)
 
 
 # --- Shown to staff ---------------------------------------------------------------------------------------------------
