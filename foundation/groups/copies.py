@@ -41,13 +41,14 @@ def copy_here(model: type[Model], pk: object) -> None:
         return
     rows = model._base_manager.filter(pk=pk)  # noqa: SLF001 - Django's own
     with transaction.atomic():
-        if rows.select_for_update().first() is None:
-            with outside_groups():
-                first = [*rows.all()]
-            model._base_manager.bulk_create(first, ignore_conflicts=True)  # noqa: SLF001
-            rows.select_for_update().first()
+        copy = rows.select_for_update().values().first()
         # Read once the copy is locked: so who writes it last has read last, too.
         with outside_groups():
-            row = rows.first()
-        if row is not None:
-            row.save(force_update=True)
+            row = rows.values().first()
+        if row is None or row == copy:
+            return
+        if copy is None:
+            model._base_manager.bulk_create([model(**row)], ignore_conflicts=True)  # noqa: SLF001
+            copy_here(model, pk)  # somebody else may have made it, of an earlier row
+        else:
+            rows.update(**row)

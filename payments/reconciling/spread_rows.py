@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from foundation.groups import are_of_groups, every_group, group_if_known, in_batches_of_all, within
+from foundation.groups import are_of_groups, by_group, every_group, in_batches_of_all, within
 from ledger.models import LogEntry
 from payments.models import Payment
 from payments.reconciling.verification import Problem
@@ -21,7 +21,8 @@ def find_misplaced() -> Iterator[Problem]:
     for group in every_group():
         with within(group):
             here = list(Agent.objects.order_by("pk").values_list("pk", flat=True))
-        yield from (Problem(one, None, f"It is in {group}, too.") for one in here if group_if_known(one) != group)
+        registered = set(by_group(here).get(group, ()))
+        yield from (Problem(one, None, f"It is in {group}, too.") for one in here if one not in registered)
 
 
 def find_repeated() -> Iterator[Problem]:
