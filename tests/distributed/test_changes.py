@@ -1,18 +1,25 @@
 """Each kind of change is made on several servers as on one: asked for by one person, and confirmed by another."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from foundation import groups
+from foundation.kernel.assets import Asset
+from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
 from ledger.models import LogEntry
 from payments.models import Deposit
 from payments.reconciling.reconciliation import reconcile
 from payments.settling.chain_switch import start_signing_on
-from policy.models import Agent
+from policy.limits import Limits
+from policy.models import Agent, PolicyRevision
 from policy.operations import switch_signer
+from policy.proposals import propose_agent, propose_policy
+from policy.revisions import limits_of
 from services.served_chains import served_chains
 from staff.kinds import kinds_of_a_shell
 from staff.models import AuditEntry, ChangeRequest, RequestState
@@ -84,3 +91,37 @@ def test_one_person_is_enough_where_four_eyes_are_off(proposal, settings):
     assert propose(proposal, by=ann).request is None
 
     assert AuditEntry.objects.filter(author=ann.username, reason="Ticket 7").exists()
+
+
+def test_what_raises_limits_in_the_console_waits_for_a_second_person_whose_yes_holds_in_the_group(settings):
+    settings.FOUR_EYES, settings.FOUR_EYES_ABOVE = True, {}
+    ann, bea, agent = make_user(is_superuser=True), make_user(is_superuser=True), make_agent()
+    with groups.within_group_of(agent.pk):
+        seen = PolicyRevision.objects.select_related("agent").get(agent=agent)
+    more = replace(limits_of(seen), daily_limit=Decimal(60))
+
+    request = propose_policy(seen, more, shown=[("Daily limit", "60")], reason="Ticket 7", by=ann).request
+    assert request is not None
+    with pytest.raises(OperationRefused):
+        confirm(request.pk, by=ann)
+    confirm(request.pk, by=bea)
+
+    with groups.within_group_of(agent.pk):
+        assert [one.daily_limit for one in agent.revisions.order_by("number")] == [50, 60]
+    with pytest.raises(OperationRefused):
+        confirm(request.pk, by=bea)
+
+
+def test_a_new_agent_with_limits_beyond_what_one_person_may_give_waits_for_another(settings):
+    settings.FOUR_EYES, settings.FOUR_EYES_ABOVE = True, {Asset.USDC: Decimal(100)}
+    ann, few, many = (
+        make_user(is_superuser=True),
+        Limits(*map(Decimal, (1, 50, 60))),
+        Limits(*map(Decimal, (1, 50, 90))),
+    )
+
+    def ask(limits: Limits) -> bool:
+        return propose_agent(new_name("agent"), Asset.USDC, limits, shown=[], reason="R", by=ann).request is None
+
+    # What single persons let in counts together, whatever groups their agents are in.
+    assert [ask(few), ask(few), ask(many)] == [True, False, False]
