@@ -114,11 +114,8 @@ def test_what_raises_limits_in_the_console_waits_for_a_second_person_whose_yes_h
 
 def test_a_new_agent_with_limits_beyond_what_one_person_may_give_waits_for_another(settings):
     settings.FOUR_EYES, settings.FOUR_EYES_ABOVE = True, {Asset.USDC: Decimal(100)}
-    ann, few, many = (
-        make_user(is_superuser=True),
-        Limits(*map(Decimal, (1, 50, 60))),
-        Limits(*map(Decimal, (1, 50, 90))),
-    )
+    ann = make_user(is_superuser=True)
+    few, many = Limits(Decimal(1), Decimal(50), Decimal(60)), Limits(Decimal(1), Decimal(50), Decimal(90))
 
     def ask(limits: Limits) -> bool:
         return propose_agent(new_name("agent"), Asset.USDC, limits, shown=[], reason="R", by=ann).request is None
