@@ -3,20 +3,26 @@
 To add a kind, write its finder in the `findings` of the lowest app that knows it, and add it to that app's list.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import DatabaseError
 
 from foundation import silent_processes
+from foundation.database import brief_read
 from foundation.findings import Finder, Finding, Kind, Page, Severity
 from foundation.groups import outside_groups
+from foundation.kernel.repeated_logs import log_once_a_minute
 from foundation.recent import Recent
 from ledger import findings as of_ledger
 from payments import findings as of_payments
 from policy import findings as of_policy
 from services import findings as of_services
 from staff import findings as of_staff
+
+log = logging.getLogger(__name__)
 
 # What matters equally stands in this order.
 FINDERS: tuple[Finder, ...] = (
@@ -56,8 +62,18 @@ def errands(findings: Iterable[Finding]) -> list[Finding]:
 def find_work() -> list[Finding]:
     """Find all that waits for somebody, the worst first."""
     with outside_groups():
-        found = errands(finding for finder in OF_STAFF for finding in finder.find())
+        found = [finding for finder in OF_STAFF for finding in find_errands(finder)]
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+
+
+def find_errands(finder: Finder) -> list[Finding]:
+    """Find what is somebody's errand; that the database does not answer is one, and hides nothing that others find."""
+    try:
+        with brief_read():
+            return errands(finder.find())
+    except DatabaseError as error:
+        log_once_a_minute(log, logging.ERROR, "%s failed.", finder.name, exc_info=error, about=finder.name)
+        return [of_failure(finder)]
 
 
 def seen_by(person: User | AnonymousUser, findings: Iterable[Finding]) -> list[Finding]:

@@ -106,13 +106,18 @@ def brief_read(using: str | None = None, *, limit_ms: int = _LONGEST_READ_MS) ->
 def only_looking() -> Iterator[None]:
     """Read from the primary, and take back whatever is written meanwhile: nothing is done by looking."""
     with reading_from(DEFAULT_DB_ALIAS), transaction.atomic():
-        yield
-        transaction.set_rollback(True)
+        was_looking, _reads.is_looking = _reads.is_looking, True
+        try:
+            yield
+            transaction.set_rollback(True)
+        finally:
+            _reads.is_looking = was_looking
 
 
 class _Reads(threading.local):
     alias = DEFAULT_DB_ALIAS
     is_brief = False
+    is_looking = False
 
 
 _reads = _Reads()
@@ -121,6 +126,11 @@ _reads = _Reads()
 def reading_alias() -> str:
     """Name the connection that this thread reads from at the moment: the primary's, unless within `reading_from`."""
     return _reads.alias
+
+
+def is_only_looking() -> bool:
+    """Tell whether what this thread's transaction writes is taken back, by `only_looking`."""
+    return _reads.is_looking
 
 
 def is_in_brief_read() -> bool:

@@ -16,6 +16,7 @@ from foundation.console.columns import amount, instant, linked, text
 from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
 from foundation.console.id_filters import AgentFilter, PayeeFilter
 from foundation.console.views import show_page
+from foundation.groups import are_of_groups
 from foundation.kernel.ids import first_id
 from ledger.decision_page import receipt_file, show_decision
 from ledger.entry_columns import ENTRY_COLUMNS, decision_badge, show_written
@@ -141,6 +142,8 @@ class MovementDates(DateFilter):
 
     def within(self, rows: QuerySet[Any], since: datetime | None, before: datetime | None) -> QuerySet[Any]:
         rows = super().within(rows, since, before)
+        if are_of_groups(rows):
+            return rows  # each group counts by itself
         if since is not None and (first := find_movement_near(since, forward=False)) is not None:
             rows = rows.filter(pk__gte=first)
         if before is not None and (last := find_movement_near(before, forward=True)) is not None:
@@ -166,6 +169,7 @@ class BalanceMovementAdmin(ListedAdmin):
         linked("payment_id", "payments_payment"), instant("spent_at"), chain(), "author", "reason",
     )  # fmt: skip
     list_select_related = ("agent",)
+    time_field = "created_at"
     summed = ("agent__asset", "kind", "amount")
     export_columns = {
         "id": attrgetter("pk"), "createdAt": attrgetter("created_at"), "agentId": attrgetter("agent_id"),

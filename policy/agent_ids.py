@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
+from foundation.groups import outside_groups
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
 
@@ -39,12 +40,13 @@ def find_same(ids: Iterable[str]) -> dict[str, str]:
     An archived one hinders its own id alone.
     """
     wanted = {written_plainly(one): one for one in ids}
-    known = Agent.objects.order_by().values_list("id", "archived_at").iterator()
-    return {
-        wanted[key]: other
-        for other, archived_at in known
-        if (key := written_plainly(other)) in wanted and (archived_at is None or wanted[key] == other)
-    }
+    known = Agent.objects.order_by().values_list("id", "archived_at")
+    with outside_groups():  # agents of all groups
+        return {
+            wanted[key]: other
+            for other, archived_at in known.iterator()
+            if (key := written_plainly(other)) in wanted and (archived_at is None or wanted[key] == other)
+        }
 
 
 def check_is_distinct(agent_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from django.db.models import F, QuerySet
 
-from foundation.groups import WHOLE, Group, find_in_groups, group_here
+from foundation.groups import Group, find_in_groups, group_here
 from policy.models import PolicyRevision
 
 
@@ -12,6 +12,6 @@ def followers_of(name: str) -> "QuerySet[PolicyRevision]":
     return in_force.exclude(template="").order_by("agent_id")
 
 
-def group_of_followers(name: str) -> Group:
-    """Name the group that all agents are of that follow a template; `WHOLE`: none does."""
-    return find_in_groups(lambda: group_here() if followers_of(name).exists() else None) or WHOLE
+def group_of_followers(name: str) -> Group | None:
+    """Name the group that all agents are of that follow a template; None: none does."""
+    return find_in_groups(lambda: group_here() if followers_of(name).exists() else None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import transaction
 
-from foundation.groups import WHOLE, for_agent, group_here, outside_groups, within
+from foundation.groups import any_group, for_agent, group_here, outside_groups, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.times import utc_now
@@ -79,7 +79,7 @@ def change_template(
     Raises:
         OperationRefused: no such template, nothing changes, a limit is not an amount of its asset, or as above.
     """
-    with within(group_of_followers(name)), transaction.atomic():
+    with within(group_of_followers(name) or any_group()), transaction.atomic():
         template = _lock_template(name, seen)
         before = changes.said_of(template)
         limits = _changed(template, change)
@@ -154,9 +154,7 @@ def check_may_follow(agent: Agent, template: PolicyTemplate) -> None:
     """
     if agent.asset != template.asset:
         raise OperationRefused(f"{agent} is in {agent.asset}, the template {template} in {template.asset}.")
-    with outside_groups():
-        theirs = group_of_followers(template.name)
-    if theirs not in (WHOLE, group_here()):
+    if _has_followers_elsewhere(template.name):
         # All of them change in one transaction, which no two servers have.
         raise OperationRefused(f"{agent} is on another server than those that follow {template}: make it one there.")
     followers = followers_of(template.name)
@@ -164,6 +162,12 @@ def check_may_follow(agent: Agent, template: PolicyTemplate) -> None:
         raise OperationRefused(f"{agent} follows the template {template} already.")
     if followers.count() >= MOST_FOLLOWERS:
         raise OperationRefused(f"{MOST_FOLLOWERS} agents follow the template {template}: no more can.")
+
+
+def _has_followers_elsewhere(name: str) -> bool:
+    own = group_here()
+    with outside_groups():
+        return group_of_followers(name) not in (None, own)
 
 
 def _lock_template(name: str, seen: int | None) -> PolicyTemplate:
@@ -182,6 +186,8 @@ def _lock_followers(name: str, seen: Mapping[str, int] | None) -> list[Agent]:
         OperationRefused: they are not those that were seen, each with its revision.
     """
     asked = list(followers_of(name).values_list("agent_id", flat=True))
+    if not asked and _has_followers_elsewhere(name):
+        raise OperationRefused(f"Agents follow the template {name} now. Look at it again.")
     agents = list(Agent.objects.select_for_update(no_key=True).filter(pk__in=asked).order_by(PATH))
     agents.sort(key=attrgetter("pk"))
     remaining = set(followers_of(name).filter(agent__in=asked).values_list("agent_id", flat=True))

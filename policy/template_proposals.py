@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
-from foundation.groups import Group, within, within_group_of
+from foundation.groups import Group, any_group, within, within_group_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.errors import OperationRefused
 from policy.followers import group_of_followers
@@ -154,7 +154,7 @@ def _change(arguments: Mapping[str, Any], by: str, reason: str) -> str:
 
 
 def _group_of(arguments: Mapping[str, Any]) -> Group:
-    return group_of_followers(arguments["template"])
+    return group_of_followers(arguments["template"]) or any_group()
 
 
 def _followers(written: Sequence[str]) -> dict[str, int]:

@@ -7,14 +7,13 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from backoffice.alarms.telling import tell
-from backoffice.findings import OF_STAFF, errands, of_failure
+from backoffice.findings import LOOKING, OF_STAFF, find_errands
 from backoffice.models import Alarm, Occasion
-from foundation.database import ALARM_LOCK, brief_read, lock_name
+from foundation.database import ALARM_LOCK, lock_name
 from foundation.findings import Finder, Finding, Severity
-from foundation.kernel.repeated_logs import log_once_a_minute
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +46,10 @@ def _find(finders: Sequence[Finder]) -> tuple[list[tuple[str, Finding]], set[str
     found: dict[tuple[str, str], tuple[str, Finding]] = {}
     failed = set()
     for finder in finders:
-        name = finder.name
-        try:
-            with brief_read():
-                findings = [one for one in errands(finder.find()) if one.severity != Severity.INFO]
-        except DatabaseError as error:
-            log_once_a_minute(log, logging.ERROR, "%s failed.", name, exc_info=error, about=name)
-            failed.add(name)
-            findings = [of_failure(finder)]
-        found |= {(one.kind.name, one.subject): (name, one) for one in findings}
+        findings = [one for one in find_errands(finder) if one.severity != Severity.INFO]
+        if any(one.kind is LOOKING for one in findings):
+            failed.add(finder.name)
+        found |= {(one.kind.name, one.subject): (finder.name, one) for one in findings}
     return list(found.values()), failed
 
 

@@ -12,6 +12,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -56,6 +57,7 @@ class ReadOnlyAdmin(ModelAdmin):
     fields: ClassVar[Any] = None  # the stubs do not know that columns may stand here, too
     fieldsets: ClassVar[Any] = None
     paginator = CappedPaginator
+    time_field = ""  # of rows that have numbers: each group of agents counts by itself
     action_form = ActionForm
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -112,6 +114,11 @@ class ReadOnlyAdmin(ModelAdmin):
     def _get_obj_does_not_exist_redirect(self, *_args: Any) -> HttpResponse:
         """Answer as for any other address that names nothing: Django would lead to the front page."""
         raise Http404
+
+    def get_paginator(self, *arguments: Any, **options: Any) -> Paginator:
+        paginator: Any = super().get_paginator(*arguments, **options)
+        paginator.time_field = self.time_field
+        return paginator  # type: ignore[no-any-return]
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return MergedList

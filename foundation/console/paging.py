@@ -15,10 +15,12 @@ from foundation.groups import are_of_groups, read_reachable
 class CappedPaginator(Paginator):
     """Pages of a table that may be large: at most `count_limit` rows are counted. Older ones are found by searching.
 
-    Rows of groups of agents are read from one group after the other, and merged in the order of the list.
+    Rows of groups of agents are read from one group after the other, and merged in the order of the list: those in the
+    order of their numbers by their times (`time_field`).
     """
 
     count_limit = 5_000
+    time_field = ""
 
     @cached_property
     def count(self) -> int:
@@ -27,6 +29,11 @@ class CappedPaginator(Paginator):
             counts: list[int] = read_reachable(lambda: [rows.all()[: self.count_limit].count()])
             return min(self.count_limit, sum(counts))
         return int(rows[: self.count_limit].count())
+
+    def _order_of(self, rows: QuerySet[Any]) -> list[str]:
+        terms: Any = rows.query.order_by or rows.query.get_meta().ordering
+        names = [_name(term) for term in terms]
+        return [f"-{self.time_field}", *names] if self.time_field and names in (["-id"], ["-pk"]) else names
 
     @property
     def is_capped(self) -> bool:
@@ -39,7 +46,7 @@ class CappedPaginator(Paginator):
         number = self.validate_number(number)
         bottom, top = (number - 1) * self.per_page, number * self.per_page
         found = read_reachable(lambda: rows.all()[:top])
-        return Page(merged(found, _order_of(rows))[bottom:top], number, self)
+        return Page(merged(found, self._order_of(rows))[bottom:top], number, self)
 
 
 def merged(rows: Sequence[Any], order: Sequence[str]) -> list[Any]:
@@ -49,11 +56,6 @@ def merged(rows: Sequence[Any], order: Sequence[str]) -> list[Any]:
         value = attrgetter(term.lstrip("-").replace("__", "."))
         found.sort(key=lambda row: (value(row) is None, value(row)), reverse=term.startswith("-"))
     return found
-
-
-def _order_of(rows: QuerySet[Any]) -> Sequence[str]:
-    terms: Any = rows.query.order_by or rows.query.get_meta().ordering
-    return [_name(term) for term in terms]
 
 
 def _name(term: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from django.db import DEFAULT_DB_ALIAS, OperationalError, ProgrammingError, connection, connections
 from psycopg import errors
 
-from foundation.database import brief_read, is_in_brief_read, reading_from
+from foundation.database import brief_read, is_in_brief_read, is_only_looking, only_looking, reading_from
 from foundation.groups.as_of import session_as_of
 from foundation.groups.here import WHOLE, Group, GroupAway, here
 from foundation.groups.places import places
@@ -56,7 +56,9 @@ def group_if_known(agent_id: str) -> Group | None:
 
 
 def any_group() -> Group:
-    """Find a group whose node answers, for what belongs to none; the first one of them, each time."""
+    """Find a group for what belongs to none: this one, or the first one whose node answers."""
+    if here.group != WHOLE:
+        return here.group
     *others, last = every_group()
     for group in others:
         with suppress(OperationalError), within(group):
@@ -76,14 +78,14 @@ def within(group: Group) -> Iterator[None]:
     if group in (WHOLE, here.group):
         yield
         return
-    own, is_brief = connections[DEFAULT_DB_ALIAS], is_in_brief_read()
+    own, is_brief, is_looking = connections[DEFAULT_DB_ALIAS], is_in_brief_read(), is_only_looking()
     moment = here.moment
-    if (own.in_atomic_block and not is_brief and moment is None) or here.group != WHOLE:
+    if (own.in_atomic_block and not (is_brief or is_looking) and moment is None) or here.group != WHOLE:
         raise RuntimeError(f"{group} is entered before a transaction is begun, and not from within another group.")
     session = places.take(group) if moment is None else session_as_of(moment, group)
     connections[DEFAULT_DB_ALIAS], here.group, here.outside = session, group, own
     try:
-        with reading_from(DEFAULT_DB_ALIAS), brief_read() if is_brief else nullcontext():
+        with reading_from(DEFAULT_DB_ALIAS), _as_before(is_brief=is_brief, is_looking=is_looking):
             yield
     except (ProgrammingError, OperationalError) as error:
         if session.connection is None or session.connection.closed:
@@ -99,9 +101,14 @@ def within(group: Group) -> Iterator[None]:
             places.give_back(group, session)
 
 
+def _as_before(*, is_brief: bool, is_looking: bool) -> AbstractContextManager[None]:
+    """Read in a group as before it was entered, or write."""
+    return only_looking() if is_looking else brief_read() if is_brief else nullcontext()
+
+
 def within_any_group() -> AbstractContextManager[None]:
     """Do within a group what belongs to none, and has rows in each. Raises as `within` does."""
-    return within(here.group if here.group != WHOLE else any_group())
+    return within(any_group())
 
 
 def within_group_of(agent_id: str) -> AbstractContextManager[None]:

@@ -4,7 +4,10 @@ The statements stand here, and not in the apps: together they say what ever leav
 movements, payments, transactions, approvals and the audit never do.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from foundation.groups import WHOLE, Group, every_group
 
 # A SELECT gives rows of: their key (text), the number or text that orders them, their month, and themselves as JSON.
 # It begins behind `after` and gives at most `limit`. A DELETE takes `keys`, and looks again at what it may remove.
@@ -12,13 +15,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of rows. `start` comes before the first key of `select`; `prepare` runs in the transaction of `delete`."""
+    """A kind of rows. `start` comes before the first key of `select`; `prepare` runs in the transaction of `delete`.
+
+    `is_of_groups`: rows of each group of agents; each counts its own keys.
+    """
 
     name: str
     start: str | int
     select: str
     delete: str
     prepare: str = ""
+    is_of_groups: bool = False
+
+    @property
+    def places(self) -> Sequence[Group]:
+        """List the groups whose rows these are; `WHOLE`: of none."""
+        return every_group() if self.is_of_groups else (WHOLE,)
 
 
 _MONTH = "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM')"
@@ -52,6 +64,7 @@ DELIVERIES = Kind(
         deliveries AS (DELETE FROM services_webhookdelivery WHERE event_id IN (SELECT event_id FROM over))
         DELETE FROM services_webhookevent WHERE id IN (SELECT event_id FROM over)
     """,  # noqa: S608 - our own condition
+    is_of_groups=True,
 )
 
 # The changes of state of transactions that have ended, and whose payments have.
@@ -74,6 +87,7 @@ TRANSITIONS = Kind(
     """,  # noqa: S608 - our own condition
     delete=f"DELETE FROM payments_transition AS transition WHERE id = ANY(%(keys)s::bigint[]) AND {_HAS_ENDED}",  # noqa: S608
     prepare="SET LOCAL allowance.archiving = 'on'",
+    is_of_groups=True,
 )
 
 # Who was signed in, from where and when. The keys of sessions are left out.

@@ -1,14 +1,17 @@
 """Archive what is old: first into files, then out of the database."""
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from foundation.commands import AUTHOR
 from foundation.database import brief_transaction, fetch_rows, write_rows
+from foundation.groups import Group, within
 from foundation.kernel.times import format_instant, utc_now
 from operators.archiving.folder import ArchivedFile, Folder, open_folder
 from operators.archiving.kinds import KINDS, LEFTOVERS, Kind
@@ -21,6 +24,7 @@ LEAST_AGE = timedelta(days=30)
 _READ_AT_ONCE = 1_000
 # Removed in one transaction. Nothing that pays waits for these rows; what staff wait for is over in milliseconds.
 _REMOVED_AT_ONCE = 500
+_MONTH = attrgetter("month")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,13 @@ class _Row:
 
 def count_rows(before: datetime) -> dict[str, int]:
     """Count what a run would archive, by kind."""
-    return {
-        kind.name: fetch_rows(f"SELECT count(*) FROM ({kind.select}) AS found", _all(kind, before))[0][0]  # noqa: S608
-        for kind in KINDS.values()
-    }
+    counts = dict.fromkeys(KINDS, 0)
+    for kind in KINDS.values():
+        for group in kind.places:
+            with within(group):
+                found = fetch_rows(f"SELECT count(*) FROM ({kind.select}) AS found", _all(kind, before))  # noqa: S608
+            counts[kind.name] += found[0][0]
+    return counts
 
 
 def archive(path: Path, before: datetime, tell: Callable[[int], None]) -> dict[str, Any]:
@@ -66,16 +73,21 @@ def _find_files(folder: Folder, before: datetime) -> Iterator[ArchivedFile]:
     yield from folder.find_unremoved()
     run = f"{utc_now():%Y%m%dT%H%M%S%f}"
     for kind in KINDS.values():
-        for month, rows in groupby(_read(kind, before), lambda row: row.month):
+        months = heapq.merge(*(_read(kind, group, before) for group in kind.places), key=_MONTH)
+        for month, rows in groupby(months, _MONTH):
             name = f"{kind.name}-{month}-{run}.jsonl.gz"
             pairs = ((row.key, row.text) for row in rows)
             yield folder.write(name, kind.name, month, format_instant(before), pairs)
 
 
-def _read(kind: Kind, before: datetime) -> Iterator[_Row]:
-    """Read the rows of a kind in their order. The months of rows that are a little out of order do not go back."""
+def _read(kind: Kind, group: Group, before: datetime) -> Iterator[_Row]:
+    """Read a group's rows of a kind in their order. The months of rows that are out of order do not go back."""
     after, month = kind.start, ""
-    while page := fetch_rows(kind.select, {"after": after, "before": before, "limit": _READ_AT_ONCE}):
+    while True:
+        with within(group):
+            page = fetch_rows(kind.select, {"after": after, "before": before, "limit": _READ_AT_ONCE})
+        if not page:
+            return
         for key, place, its_month, text in page:
             after, month = place, max(month, its_month)
             yield _Row(key, month, text)
@@ -87,11 +99,13 @@ def _remove(folder: Folder, written: ArchivedFile) -> Iterator[int]:
     kind, before = KINDS[written.kind], min(datetime.fromisoformat(written.before), utc_now() - LEAST_AGE)
     total = 0
     for keys in folder.read_keys(written, _REMOVED_AT_ONCE):
-        with brief_transaction():
-            _record_once(written)
-            if kind.prepare:
-                write_rows(kind.prepare, {})
-            rows = write_rows(kind.delete, {"keys": keys, "before": before})
+        rows = 0
+        for group in kind.places:
+            with within(group), brief_transaction():
+                _record_once(written)
+                if kind.prepare:
+                    write_rows(kind.prepare, {})
+                rows += write_rows(kind.delete, {"keys": keys, "before": before})
         total += rows
         yield rows
     folder.note_removed(written, total)

@@ -1,14 +1,13 @@
 """Relayers that are short of gas money, and agents that have used up theirs."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Q
 
 from chains.catalogue import alias_of
 from foundation.console.figures import numbered
 from foundation.findings import Finder, Finding, Kind, Page, Severity
+from foundation.groups import read_reachable
 from foundation.kernel.times import utc_now
 from payments.findings.pages import ON_THEIR_WAY, ON_THEIR_WAY_THERE
 from payments.findings.pages import RELAYERS as PAGE
@@ -41,22 +40,18 @@ GAS = Kind(
 
 def find_short_relayers() -> Iterator[Finding]:
     """Find the chains whose relayers are short of gas money, and those where none is in rotation: nothing is paid."""
-    # The watcher has looked at those whose key we have.
-    seen = Q(most_cost__isnull=False)
-    numbers: Any = Relayer.objects.filter(is_enabled=True, chain__in=settings.CHAINS).order_by().values_list("chain")
-    counts = {
-        chain: rest
-        for chain, *rest in numbers.annotate(
-            seen=Count("pk", filter=seen),
-            short=Count("pk", filter=seen & Q(is_funded=False)),
-            paying=Count("pk", filter=Q(is_funded=True)),
-        )
-    }
+    enabled = Relayer.objects.filter(is_enabled=True, chain__in=settings.CHAINS).order_by()
+    told = read_reachable(enabled.values_list("chain", "address", "most_cost", "is_funded").all)
+    # The watcher has looked at those whose key we have. Each account counts once, also if all groups have it.
+    relayers = {(chain, address): (most_cost is not None, is_funded) for chain, address, most_cost, is_funded in told}
     for chain in settings.CHAINS:
-        seen_there, short_there, paying = counts.get(chain, (0, 0, 0))
+        of_chain = [states for (its_chain, _), states in relayers.items() if its_chain == chain]
+        seen_there = sum(is_seen for is_seen, _ in of_chain)
+        short_there = sum(is_seen and not is_funded for is_seen, is_funded in of_chain)
+        paying = sum(is_funded for _, is_funded in of_chain)
         page = Page("Look at relayers", "payments_relayer")
-        relayers = numbered(short_there, f"of {seen_there} relayers is", f"of {seen_there} relayers are")
-        what = f"{alias_of(chain)}: {relayers} short of gas money"
+        number = numbered(short_there, f"of {seen_there} relayers is", f"of {seen_there} relayers are")
+        what = f"{alias_of(chain)}: {number} short of gas money"
         if short_there and paying:
             yield Finding(RELAYERS, Severity.WARNING, f"{what}: the others pay.", page, chain, short_there)
         elif short_there:

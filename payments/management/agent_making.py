@@ -11,6 +11,7 @@ from typing import TextIO
 from django.core.management.base import CommandError
 from django.db import transaction
 
+from foundation.groups import Group, group_of, within
 from foundation.kernel.assets import Asset
 from payments.funding.credits import fund_agents, require_surplus
 from payments.funding.expected_holdings import sum_of
@@ -43,16 +44,30 @@ def make_agents(
     with transaction.atomic():
         for (asset, chain), amounts in whole.items():
             require_surplus(asset, chain, sum_of(*amounts.values()))
-    size = _CHUNK if all(one.limits.more.parent is None for one in new) else _CHUNK_IN_TREES
-    for first in range(0, len(new), size):
-        chunk = new[first : first + size]
-        with transaction.atomic():
-            _make(chunk, _collect(chunk, chains), keys, by=by, reason=reason)
-        report(first + len(chunk))
+    size, made = _CHUNK if all(one.limits.more.parent is None for one in new) else _CHUNK_IN_TREES, 0
+    for group, of_group in _by_group(new).items():
+        for first in range(0, len(of_group), size):
+            chunk = of_group[first : first + size]
+            with within(group), transaction.atomic():
+                _make(chunk, _collect(chunk, chains), keys, by=by, reason=reason)
+            made += len(chunk)
+            report(made)
     sums: defaultdict[str, Decimal] = defaultdict(Decimal)
     for (asset, _), amounts in whole.items():
         sums[asset] = sum_of(sums[asset], *amounts.values())
     return dict(sums)
+
+
+def _by_group(new: Sequence[NewAgent]) -> dict[Group, list[NewAgent]]:
+    """Sort agents by the groups that they will be of, each with the root of its tree, which may be of the same file."""
+    above = {one.id: one.limits.more.parent for one in new}
+    found: dict[Group, list[NewAgent]] = {}
+    for one in new:
+        root = one.id
+        while (parent := above.get(root)) is not None:
+            root = parent
+        found.setdefault(group_of(root), []).append(one)
+    return found
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from chains.catalogue import Vm
-from foundation.groups import WHOLE, Group, find_in_groups, group_here, group_if_known, within
+from foundation.groups import Group, any_group, find_in_groups, group_here, group_if_known, within
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.money import format_amount
 from foundation.kernel.times import utc_now
@@ -65,7 +65,7 @@ def book_outflow(
 
 
 def group_of_outflow(outflow: Outflow, agent_id: str | None) -> Group:
-    """Name the group whose rows are changed by booking an outflow: that of the payment it is about, or of the agent.
+    """Name the group that is changed by booking an outflow: that of the payment it is about, of the agent, or any.
 
     Raises:
         OperationRefused: these are two, or no such agent.
@@ -76,7 +76,7 @@ def group_of_outflow(outflow: Outflow, agent_id: str | None) -> Group:
         raise OperationRefused(f"There is no agent {agent_id}.")
     if found and own and found[0] != own:
         raise OperationRefused(f"{outflow.tx} used up the id of a payment on another server than {agent_id}.")
-    return own or (found[0] if found else WHOLE)
+    return own or (found[0] if found else any_group())
 
 
 def _record(outflow: Outflow, agent_id: str | None) -> None:

@@ -1,7 +1,7 @@
 """Check settled payments against the chain once more, some time after each was settled."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +10,7 @@ from itertools import islice
 from django.db.models import QuerySet
 
 from chains.port import ChainAdapter, ChainUnavailable, Fate, Finality, Inclusion, PaymentFate
+from foundation.groups import read_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import EXACT
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -93,6 +94,12 @@ def _pages(
 
 def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finality: Finality) -> list[str]:
     ids = {payment.pk for payment in payments}
+    # A settled payment without a final transaction is not confirmed by anything.
+    return sorted(ids.difference(read_of(None, lambda: _find_confirmed(ids, adapter, finality))))
+
+
+def _find_confirmed(ids: Collection[str], adapter: ChainAdapter, finality: Finality) -> set[str]:
+    """Find which of these payments of a group the chain confirms, by the transactions of that group."""
     final = Leg.objects.filter(
         payment__in=ids, is_void=False, skipped=None, settlement__state=SettlementState.FINAL
     ).values_list("settlement")
@@ -106,8 +113,7 @@ def _find_unconfirmed(payments: Iterable[Payment], adapter: ChainAdapter, finali
         for row in batch:
             inclusion, fate = inclusions.get(row.tx), fates[row.tx]
             confirmed |= {leg.payment_id for leg in row.to_pay if _is_confirmed(leg, inclusion, fate)}
-    # A settled payment without a final transaction is not confirmed by anything.
-    return sorted(ids - confirmed)
+    return confirmed
 
 
 def _is_confirmed(leg: LegRow, inclusion: Inclusion | None, fate: Fate) -> bool:

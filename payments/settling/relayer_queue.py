@@ -70,7 +70,7 @@ def well_funded_payments() -> int:
 
 
 def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]:
-    """Read the queues of a chain's relayers, beside what the chain says of them now.
+    """Read the queues of a chain's relayers, each account's once, beside what the chain says of them now.
 
     A relayer that the watcher has not registered yet is among them, too: its row is not saved.
 
@@ -84,14 +84,12 @@ def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]
     costs = adapter.preparer.find_payment_costs(adapter.observer.observe())
     rows = Settlement.objects.filter(chain=chain, state__in=OPEN_STATES).order_by()
     counts = {
-        (relayer_id, state): count
-        for relayer_id, state, count in rows.values_list("relayer_id", "state").annotate(count=Count("pk"))
+        (address, state): count
+        for address, state, count in rows.values_list("relayer__address", "state").annotate(count=Count("pk"))
     }
-    relayers = [
-        *Relayer.objects.filter(chain=chain, address__in=registered),
-        *(Relayer(chain=chain, number=number, address=address, next_nonce=None) for number, address in new.items()),
-    ]
-    return [_read_queue(one, adapter, states[one.address], costs, counts) for one in relayers]
+    relayers = {one.address: one for one in Relayer.objects.filter(chain=chain, address__in=registered)}
+    relayers |= {address: Relayer(chain=chain, number=number, address=address) for number, address in new.items()}
+    return [_read_queue(one, adapter, states[address], costs, counts) for address, one in relayers.items()]
 
 
 def _read_queue(
@@ -99,15 +97,15 @@ def _read_queue(
     adapter: ChainAdapter,
     state: RelayerState,
     costs: PaymentCosts,
-    counts: Mapping[tuple[int | None, str], int],
+    counts: Mapping[tuple[str | None, str], int],
 ) -> RelayerQueue:
     return RelayerQueue(
         relayer,
         has_key_of(relayer, adapter),
         state.balance,
         None if state.nonces is None else state.nonces.mined,
-        waiting=sum(counts.get((relayer.pk, one), 0) for one in _UNCONFIRMED),
-        included=counts.get((relayer.pk, SettlementState.INCLUDED), 0),
+        waiting=sum(counts.get((relayer.address, one), 0) for one in _UNCONFIRMED),
+        included=counts.get((relayer.address, SettlementState.INCLUDED), 0),
         payments_now=int(state.spendable // costs.now),
         payments_at_highest=int(state.spendable // costs.highest),
     )

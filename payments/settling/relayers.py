@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from chains.port import ChainAdapter, RelayerState
-from foundation.groups import numbers_here, read_reachable
+from foundation.groups import in_each_group, numbers_here, read_reachable
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.repeated_logs import log_once_a_minute
 from payments.lifecycle import SettlementState
@@ -62,17 +62,25 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool, by: str, reaso
     Raises:
         OperationRefused: the chain has no such relayer.
     """
-    with transaction.atomic():
-        relayers = Relayer.objects.select_for_update(no_key=True)
-        relayer = relayers.filter(chain=chain, address__iexact=address).first()
-        if relayer is None:
-            raise OperationRefused(f"{chain} has no relayer {address}.")
-        if relayer.is_enabled != is_enabled:
-            relayer.is_enabled = is_enabled
-            relayer.save(update_fields=["is_enabled"])
-            action = "relayer.enabled" if is_enabled else "relayer.disabled"
-            record(action, subject_type="relayer", subject=f"{chain}:{relayer.address}", by=by, reason=reason)
-    return relayer
+    action = "relayer.enabled" if is_enabled else "relayer.disabled"
+    found: list[Relayer] = []
+
+    def switch() -> None:
+        with transaction.atomic():
+            relayers = Relayer.objects.select_for_update(no_key=True)
+            relayer = relayers.filter(chain=chain, address__iexact=address).first()
+            if relayer is None:
+                return
+            if relayer.is_enabled != is_enabled:
+                relayer.is_enabled = is_enabled
+                relayer.save(update_fields=["is_enabled"])
+                record(action, subject_type="relayer", subject=f"{chain}:{relayer.address}", by=by, reason=reason)
+        found.append(relayer)
+
+    in_each_group(switch)  # one without nonces is of all of them
+    if not found:
+        raise OperationRefused(f"{chain} has no relayer {address}.")
+    return found[0]
 
 
 def find_rotation(chain: str, adapter: ChainAdapter) -> list[str]:

@@ -60,6 +60,7 @@ class AttemptAdmin(ReadOnlyAdmin):
         instant("started_at", "when"), badge("outcome"), status_column(), duration_column(), "event", receiver_column(),
         sender_column(), foreign("detail", 80),
     )  # fmt: skip
+    time_field = "started_at"
     list_filter = (OutcomeFilter, StatusFilter, SenderFilter, "started_at")
     search_fields = ("delivery_id", "endpoint_id")  # see get_search_results
     search_help_text = "The whole id of an event or a payee, or @ and an agent's."

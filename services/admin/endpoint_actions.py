@@ -1,6 +1,5 @@
 """Actions of finance staff on webhook endpoints in the console. The audit keeps each."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -68,14 +67,15 @@ class EndpointActions(ReadOnlyAdmin):
 
     @admin.action(description="Show signing secret … (is recorded)", permissions=["operate"])
     def show_secret(self, request: HttpRequest, endpoints: QuerySet[WebhookEndpoint]) -> HttpResponse | None:
-        if len(endpoints) != 1:
+        chosen = _ids(endpoints)
+        if len(chosen) != 1:
             self.message_user(request, "Choose one endpoint: each shows its own secret.", messages.ERROR)
             return None
         if (detour := reauthenticate_first(request)) is not None:
             return detour
         form = ConfirmationForm(request.POST)
         if form.is_valid():
-            return self._reveal(request, endpoints[0])
+            return self._reveal(request, chosen[0])
         why = (
             "Anyone with this secret can sign webhooks that its receiver takes for ours: hand it to the payee, or the "
             "agent's owner, alone. "
@@ -101,14 +101,17 @@ class EndpointActions(ReadOnlyAdmin):
     def _ask(
         self,
         request: HttpRequest,
-        endpoints: Iterable[WebhookEndpoint],
+        endpoints: QuerySet[WebhookEndpoint],
         form: forms.Form,
         title: str,
         explanation: str,
         **more: dict[str, Any],
     ) -> HttpResponse:
         """Show the endpoints, with `more` facts of each by its id, and ask for confirmation."""
-        rows = [Shown(one.pk, one.pk, _facts(one) | more.get("facts", {}).get(one.pk, {})) for one in endpoints]
+        rows = [
+            Shown(one.pk, one.pk, _facts(one) | more.get("facts", {}).get(one.pk, {}))
+            for one in map(_find, _ids(endpoints))
+        ]
         action = request.POST["action"]
         return confirm(self, request, action=action, title=title, explanation=explanation, rows=rows, form=form)
 
@@ -123,12 +126,12 @@ class EndpointActions(ReadOnlyAdmin):
         )
         return self._ask(request, endpoints, form, "Replay", why, facts=facts)
 
-    def _reveal(self, request: HttpRequest, endpoint: WebhookEndpoint) -> HttpResponse | None:
+    def _reveal(self, request: HttpRequest, pk: str) -> HttpResponse | None:
         """Show the secrets in this answer alone: they are in no message, which a cookie may carry, and in no log."""
         try:
-            with within(group_of_endpoint(endpoint.pk)), transaction.atomic():  # nothing is shown that was not recorded
-                secrets = reveal_secrets(endpoint.pk, by=request.user.get_username())
-                endpoint = _find(endpoint.pk)  # with its present URL: it may have moved since it was chosen
+            with within(group_of_endpoint(pk)), transaction.atomic():  # nothing is shown that was not recorded
+                secrets = reveal_secrets(pk, by=request.user.get_username())
+                endpoint = _find(pk)  # with its present URL: it may have moved since it was chosen
         except OperationRefused as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return None
@@ -145,7 +148,8 @@ class EndpointActions(ReadOnlyAdmin):
 
 
 def _ids(endpoints: QuerySet[WebhookEndpoint]) -> list[str]:
-    return list(dict.fromkeys(endpoint.pk for endpoint in endpoints))
+    # A payee's endpoint is in each group. Its numbers, which the list shows, are not read: they are of a group.
+    return list(dict.fromkeys(endpoints.values_list("pk", flat=True)))
 
 
 def _find(pk: str) -> WebhookEndpoint:

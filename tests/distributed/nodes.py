@@ -1,6 +1,7 @@
 """The servers of the cluster: kill one as a power cut would, cut one off, start it again."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ def _runs(pid: int) -> bool:
         return False
 
 
+def as_postgres(program: str, *arguments: str) -> list[str]:
+    """Return the command that runs a program of PostgreSQL as its user."""
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    return [*user, str(_BIN / program), *arguments]
+
+
 class Nodes:
     """The coordinator and the workers, by their names in `CITUS_FOLDER`."""
 
@@ -35,8 +42,28 @@ class Nodes:
 
     def port(self, name: str) -> int:
         if name not in self._ports:
-            self._ports[name] = int((self._folder / name / "postmaster.pid").read_text().splitlines()[3])
+            self._ports[name] = int((self.data(name) / "postmaster.pid").read_text().splitlines()[3])
         return self._ports[name]
+
+    def names(self) -> list[str]:
+        """Name those that the cluster has, the coordinator first."""
+        with self.connect("coordinator") as coordinator:
+            found = coordinator.execute("SELECT nodeport FROM pg_dist_node WHERE isactive ORDER BY groupid").fetchall()
+        names = {self.port(path.parent.name): path.parent.name for path in self._folder.glob("*/postmaster.pid")}
+        return [names[port] for (port,) in found if isinstance(port, int)]
+
+    def new_folder(self, name: str) -> Path:
+        """Make a folder that PostgreSQL's user owns, beside the servers' own."""
+        (self._folder / name).mkdir()
+        shutil.chown(self._folder / name, "postgres")
+        return self._folder / name
+
+    def data(self, name: str) -> Path:
+        return self._folder / name
+
+    def address(self, name: str) -> list[str]:
+        """Say where a server is, as options of PostgreSQL's programs."""
+        return ["-h", "127.0.0.1", "-p", str(self.port(name)), "-U", "postgres"]
 
     def connect(self, name: str) -> "psycopg.Connection[tuple[object, ...]]":
         """Connect to a server past the product."""
@@ -46,14 +73,12 @@ class Nodes:
 
     def add(self, name: str) -> None:
         """Make a server as the others are, and add it to the cluster, without any group."""
-        data, database = self._folder / name, os.environ["CITUS_DATABASE_URL"].rpartition("/")[2]
-        self._run(
+        data, database = self.data(name), os.environ["CITUS_DATABASE_URL"].rpartition("/")[2]
+        self.run(
             "initdb", "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"
         )
         ((port,), known) = free_ports(1), self.port("worker1")
-        settings = (
-            (self._folder / "worker1" / "postgresql.conf").read_text().replace(f"port = {known}", f"port = {port}")
-        )
+        settings = (self.data("worker1") / "postgresql.conf").read_text().replace(f"port = {known}", f"port = {port}")
         (data / "postgresql.conf").write_text(settings)
         self._added.append(name)
         self._pg_ctl(name, "-w", "-l", str(self._folder / f"{name}.log"), "start")
@@ -66,9 +91,8 @@ class Nodes:
 
     def follow(self, name: str, standby: str) -> None:
         """Make a standby of a server, without which it commits nothing from now on."""
-        data, port = self._folder / standby, free_ports(1)[0]
-        known = ["-h", "127.0.0.1", "-p", str(self.port(name)), "-U", "postgres"]
-        self._run("pg_basebackup", *known, "-D", str(data), "-R", "--checkpoint=fast")
+        data, port = self.data(standby), free_ports(1)[0]
+        self.run("pg_basebackup", *self.address(name), "-D", str(data), "-R", "--checkpoint=fast")
         with (data / "postgresql.conf").open("a") as settings:
             settings.write(f"port = {port}\n")
         self._added.append(standby)
@@ -102,7 +126,7 @@ class Nodes:
             os.kill(one, signal.SIGKILL)
         wait_until(lambda: not any(map(_runs, family)), f"{name} has ended")
         # Nobody may have taken note of its end yet: PostgreSQL would believe that it still runs.
-        (self._folder / name / "postmaster.pid").unlink()
+        (self.data(name) / "postmaster.pid").unlink()
         (self._folder / f".s.PGSQL.{self.port(name)}.lock").unlink(missing_ok=True)
 
     def start(self, name: str) -> None:
@@ -126,7 +150,7 @@ class Nodes:
                 subprocess.run(["iptables", "-D", *rule], check=True)
 
     def _family(self, name: str) -> list[int]:
-        pid = (self._folder / name / "postmaster.pid").read_text().split()[0]
+        pid = (self.data(name) / "postmaster.pid").read_text().split()[0]
         children = subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True, check=False).stdout.split()
         return [int(pid), *map(int, children)]
 
@@ -138,10 +162,10 @@ class Nodes:
         return True
 
     def _pg_ctl(self, name: str, *arguments: str) -> None:
-        self._run("pg_ctl", "-D", str(self._folder / name), *arguments)
+        self.run("pg_ctl", "-D", str(self.data(name)), *arguments)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        as_postgres = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
-        command = [*as_postgres, str(_BIN / program), *arguments]
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a program of PostgreSQL to its end."""
+        command = as_postgres(program, *arguments)
         done = subprocess.run(command, check=False, capture_output=program != "pg_ctl", cwd="/")
         assert done.returncode == 0, (command, done.stderr)

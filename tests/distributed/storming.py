@@ -2,19 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import requests
+from django.db import connections
 
 from foundation import groups
 from foundation.groups.places import places
+from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal
 from policy.models import Agent
 from tests.distributed.nodes import Nodes
-from tests.support.factories import make_agent, new_name
+from tests.support.factories import make_agent, new_address, new_name
 from tests.support.house import House
 from tests.support.invariants import check_agent
 from tests.support.kills import wait_until
+from tests.support.local_ids import LOCALNET
 from tests.support.storms import Answer, Shot, Storm, strike
 
 
@@ -87,3 +93,33 @@ def check_there(agent_id: str) -> None:
     """Check what is recorded of an agent, as of one moment, within its group: its payments may be settled meanwhile."""
     with groups.within_group_of(agent_id), groups.snapshot():
         check_agent(agent_id)
+
+
+def move_money(agents: dict[groups.Group, Agent]) -> None:
+    """Book withdrawals in all groups, and cancel them: rows of the coordinator and of a group change together."""
+    for agent in agents.values():
+        kept = book_withdrawal(
+            agent.pk, amount=Decimal(1), chain=LOCALNET, recipient=new_address(), by="ann", reason="R"
+        )
+        cancel_withdrawal(kept.reference, by="ann", reason="R")
+
+
+@contextmanager
+def repeating(act: Callable[..., object], *arguments: object) -> Iterator[None]:
+    """Do something again and again in another thread while this block runs; it has to be done once at least."""
+    ended, done = threading.Event(), threading.Event()
+
+    def repeat() -> None:
+        while not ended.is_set():
+            act(*arguments)
+            done.set()
+        connections.close_all()
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(repeat)
+        try:
+            yield
+            assert done.wait(60)
+        finally:
+            ended.set()
+    running.result()

@@ -1,9 +1,6 @@
 """Sums over all agents, on several servers: what is held covers what is promised, and nobody is credited beyond it."""
 
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from decimal import Decimal
 
 import pytest
@@ -14,13 +11,12 @@ from foundation.kernel.errors import OperationRefused
 from payments.funding.credits import find_surplus, fund_agent
 from payments.funding.expected_holdings import books, find_imbalances
 from payments.funding.pools import read_pool
-from payments.funding.withdrawals import book_withdrawal, cancel_withdrawal
 from payments.models import Reconciliation
 from payments.reconciling.reconciliation import reconcile
 from policy.models import Agent
 from services.served_chains import served_chains
-from tests.distributed.storming import agent_in_each_group, shots_of
-from tests.support.factories import make_api_key, make_service, new_address
+from tests.distributed.storming import agent_in_each_group, move_money, repeating, shots_of
+from tests.support.factories import make_api_key, make_service
 from tests.support.house import House
 from tests.support.local_ids import LOCALNET
 from tests.support.storms import strike
@@ -64,36 +60,6 @@ def surplus() -> Decimal:
 def imbalances() -> list[object]:
     with books():
         return list(find_imbalances())
-
-
-def move_money(agents: dict[groups.Group, Agent]) -> None:
-    """Book withdrawals in all groups, and cancel them: rows of the coordinator and of a group change together."""
-    for agent in agents.values():
-        kept = book_withdrawal(
-            agent.pk, amount=Decimal(1), chain=LOCALNET, recipient=new_address(), by="ann", reason="R"
-        )
-        cancel_withdrawal(kept.reference, by="ann", reason="R")
-
-
-@contextmanager
-def repeating(act: Callable[..., object], *arguments: object) -> Iterator[None]:
-    """Do something again and again in another thread while this block runs; it has to be done once at least."""
-    ended, done = threading.Event(), threading.Event()
-
-    def repeat() -> None:
-        while not ended.is_set():
-            act(*arguments)
-            done.set()
-        connections.close_all()
-
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(repeat)
-        try:
-            yield
-            assert done.wait(60)
-        finally:
-            ended.set()
-    running.result()
 
 
 def test_credits_by_hand_in_several_groups_at_once_are_covered_by_one_surplus(agents):

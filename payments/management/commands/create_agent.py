@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from foundation.commands import AUTHOR, JsonCommand, add_reason, read_amount
+from foundation.groups import group_of, within
 from foundation.kernel.assets import Asset
 from foundation.kernel.money import format_amount
 from foundation.progress_bar import ProgressBar
@@ -87,7 +88,7 @@ class Command(JsonCommand):
         amount = None if options["fund"] is None else read_amount(options["fund"], asset, "--fund")
         # Before the transaction: nobody may have to wait for an answer of the nodes.
         chain = None if amount is None else find_chain_to_credit(options["chain"], asset)
-        with transaction.atomic():
+        with within(group_of(options["id"], below=limits.more.parent)), transaction.atomic():
             why = {"by": AUTHOR, "reason": options["reason"]}
             create_agent(options["id"], asset=asset, limits=limits, **why)
             if amount is not None and chain is not None:

@@ -1,0 +1,37 @@
+"""Name one moment on all servers of a cluster, up to which a backup of each of them can be restored."""
+
+from contextlib import ExitStack, closing
+
+from foundation.database import fetch_rows
+from operators.distributing.opening import connect
+
+_NODES = """
+    SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND isactive
+     ORDER BY groupid, nodename, nodeport
+"""
+# Whoever commits on several servers has a lock on this table of theirs until it is committed on all of them.
+# (`citus_create_restore_point` of Citus 13 asks the coordinator alone, but any server may begin such a commit.)
+_HOLD_BACK = "SET LOCAL lock_timeout = '10s'; LOCK TABLE pg_catalog.pg_dist_transaction IN EXCLUSIVE MODE"
+
+
+def create_restore_point(name: str) -> int:
+    """Write a name into the WAL of each server while nothing is committed on several; returns how many servers.
+
+    Payments go on: each is committed on one server. The WAL up to there is given to the archive at once.
+
+    Raises:
+        OperationalError: a server is away, something is being committed for more than 10 s, or the user of
+            `DATABASE_URL` may not name restore points.
+    """
+    with ExitStack() as opened:
+        servers = [opened.enter_context(closing(connect(host, port))) for host, port in fetch_rows(_NODES, {})]
+        cursors = [opened.enter_context(server.cursor()) for server in servers]
+        for server, cursor in zip(servers, cursors, strict=True):
+            server.set_autocommit(False)
+            cursor.execute(_HOLD_BACK)
+        for cursor in cursors:
+            cursor.execute("SELECT pg_create_restore_point(%s)", [name])
+        for server, cursor in zip(servers, cursors, strict=True):
+            server.rollback()
+            cursor.execute("SELECT pg_switch_wal()")
+    return len(servers)
