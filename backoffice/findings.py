@@ -10,7 +10,7 @@ from dataclasses import replace
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import DatabaseError
 
-from foundation import silent_processes
+from foundation import lost_servers, silent_processes
 from foundation.database import brief_read
 from foundation.findings import Finder, Finding, Kind, Page, Severity
 from foundation.groups import outside_groups
@@ -32,6 +32,7 @@ FINDERS: tuple[Finder, ...] = (
     *of_staff.FINDERS,
     *of_ledger.FINDERS,
     *silent_processes.FINDERS,
+    *lost_servers.FINDERS,
 )
 # Those whose findings are somebody's errand.
 OF_STAFF = tuple(finder for finder in FINDERS if any(kind.told for kind in finder.kinds))

@@ -7,13 +7,17 @@ name: while a deployment rolls, processes of the version before still call the o
 from pathlib import Path
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
+
+# On a cluster `distribute` brings them to the other servers, once all of them are here. Nothing where there is none.
+_HERE = "SET LOCAL citus.enable_ddl_propagation = off"
 
 
 def install_sql(files: tuple[Path, ...], tables: tuple[str, ...], using: str) -> None:
     """Run SQL files, unless a table that they need is missing: then an app is being migrated back."""
     connection: Any = connections[using]
     if set(tables) <= set(connection.introspection.table_names()):
-        with connection.cursor() as cursor:
+        with transaction.atomic(using), connection.cursor() as cursor:
+            cursor.execute(_HERE)
             for file in files:
                 cursor.execute(file.read_text())

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from foundation.console.filters import Field, FieldFilter
+from foundation.groups import are_of_groups, read_reachable
 
 _MOST_OFFERED = 200  # ids, while one is typed
 _MOST_LISTED = 50  # ids that a list is filtered by
@@ -39,17 +40,22 @@ class IdFilter(FieldFilter):
         """The id that is meant, "" for none; or the ids that contain the text."""
         (name,) = self.labels
         text = self.value_of(name)
-        if not text or self._rows.filter(pk=text).exists():
+        if not text or _read(self._rows.filter(pk=text)[:1]):
             return text
         containing = self._rows.filter(pk__icontains=text)
-        some = list(containing[: _MOST_LISTED + 1])
+        some = _read(containing[: _MOST_LISTED + 1])
         # A row may have an id that nothing has: that of a payee which was asked for and never registered.
         return text if not some else some if len(some) <= _MOST_LISTED else containing.order_by()
 
     def list_fields(self) -> list[Field]:
-        offered = self._rows[:_MOST_OFFERED] if self._may_offer else ()
-        options = tuple((pk, "") for pk in offered)
+        offered = _read(self._rows[:_MOST_OFFERED]) if self._may_offer else []
+        options = tuple((pk, "") for pk in offered[:_MOST_OFFERED])
         return [Field(name, label, self.value_of(name), "text", options) for name, label in self.labels.items()]
+
+
+def _read(ids: QuerySet[Any]) -> list[str]:
+    """Read ids, of agents from all groups that answer."""
+    return sorted(read_reachable(ids.all)) if are_of_groups(ids) else list(ids)
 
 
 class AgentFilter(IdFilter):

@@ -31,6 +31,7 @@ from foundation.groups.places import places, schema_of
 from foundation.groups.reading import (
     are_of_groups,
     by_group,
+    find_away,
     find_in_groups,
     group_of_row,
     in_batches_of_all,
@@ -45,7 +46,7 @@ forget = places.forget
 
 __all__ = [
     "WHOLE", "Group", "GroupAway", "above_groups", "add_agent", "any_group", "are_of_groups", "by_group",
-    "copy_here", "every_group", "find_in_groups", "for_agent", "forget", "found_above", "group_here",
+    "copy_here", "every_group", "find_away", "find_in_groups", "for_agent", "forget", "found_above", "group_here",
     "group_if_known", "group_of", "group_of_row", "in_batches_of_all", "in_each_group", "in_other_groups",
     "in_reachable_groups", "lock_above", "lock_everywhere", "name_here", "numbers_here", "outside_groups",
     "read_of", "read_of_agents", "read_reachable", "schema_of", "snapshot", "tell_groups", "within",

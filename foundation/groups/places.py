@@ -61,6 +61,11 @@ class Places:
                 self._group_of.clear()
             self._group_of |= {agent_id: Group(number) for agent_id, number in _fetch(_FIND_GROUPS, [unknown])}
 
+    def address_of(self, group: Group) -> str:
+        """Say where a group is, for people."""
+        place = self._places.get(group)
+        return "that was taken out" if place is None else "{}:{}".format(*place)
+
     def take(self, group: Group) -> BaseDatabaseWrapper:
         """Take a session with a group that no other thread uses. Raises GroupAway."""
         place = self._look().get(group)

@@ -1,11 +1,12 @@
 """Read rows of agents from their groups, or of all groups, one after the other."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models import Model, QuerySet
 
 from foundation.database import BATCH_SIZE, in_batches
@@ -55,6 +56,18 @@ def read_reachable(read: Callable[[], Iterable[T]]) -> list[T]:
         in_reachable_groups(lambda: rows.extend(read()))
         return rows
     return [*read()]
+
+
+def find_away() -> Counter[str]:
+    """Find the servers that do not answer: by their addresses, how many groups each has."""
+    away: Counter[str] = Counter()
+    for group in every_group() if places.are_there() else ():
+        try:
+            with within(group):
+                connection.ensure_connection()
+        except OperationalError:
+            away[places.address_of(group)] += 1
+    return away
 
 
 def by_group(agent_ids: Iterable[str]) -> dict[Group, list[str]]:

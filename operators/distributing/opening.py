@@ -7,8 +7,8 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from foundation.database import fetch_rows
-from operators.distributing.places import ENTRIES
+from foundation.database import fetch_rows, write_rows
+from operators.distributing.places import COPIED, ENTRIES
 
 _SQL = Path(__file__).parent / "open.sql"
 # The coordinator has no groups, but what is on every node.
@@ -16,6 +16,16 @@ _PLACES = """
     SELECT n.nodename, n.nodeport, array_remove(array_agg(p.number ORDER BY p.number), NULL)
       FROM pg_dist_node n LEFT JOIN distributed_place p ON p.host = n.nodename AND p.port = n.nodeport
      WHERE n.noderole = 'primary' AND n.isactive GROUP BY n.nodename, n.nodeport ORDER BY n.nodename, n.nodeport
+"""
+# The columns that a later release has added to what groups have copies of.
+_MISSING = """
+    SELECT c.relname, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod)
+      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+     WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY (%(copied)s)
+       AND a.attnum > 0 AND NOT a.attisdropped
+       AND NOT EXISTS (SELECT FROM pg_attribute b WHERE b.attrelid = ('distributed_copy_of_' || c.relname)::regclass
+                          AND b.attname = a.attname AND NOT b.attisdropped)
+     ORDER BY c.relname, a.attnum
 """
 _FUNCTIONS = """
     SELECT pg_get_functiondef(p.oid) FROM pg_proc p
@@ -27,12 +37,22 @@ _FUNCTIONS = """
 def open_groups(tell: Callable[[str], None]) -> int:
     """Open all groups, each on its node; returns how many. Who works for one waits for a moment."""
     fetch_rows("SELECT replicate_reference_tables()", {})  # to nodes that were added
+    _complete_copies()
     count = 0
     for host, port, numbers in fetch_rows(_PLACES, {}):
         tell(f"Opening {len(numbers)} groups on {host}:{port}")
         _open_on(str(host), int(port), numbers)
         count += len(numbers)
     return count
+
+
+def _complete_copies() -> None:
+    for table, column, kind in fetch_rows(_MISSING, {"copied": [*COPIED]}):
+        copy, key = f"distributed_copy_of_{table}", COPIED[table]
+        write_rows(f"ALTER TABLE {copy} ADD COLUMN {column} {kind}", {})
+        fill = f"UPDATE {copy} SET {column} = %(value)s::{kind} WHERE {key} = %(row)s"  # noqa: S608 - our own names
+        for row, value in fetch_rows(f"SELECT {key}, {column}::text FROM {table}", {}):  # noqa: S608
+            write_rows(fill, {"value": value, "row": row})
 
 
 def open_group(number: int, host: str, port: int) -> None:

@@ -18,6 +18,7 @@ from foundation.console.columns import amount, badge, instant, linked
 from foundation.console.filters import AssetFilter, ChainFilter, DateFilter
 from foundation.console.id_filters import AgentFilter, PayeeFilter
 from foundation.console.views import show_page
+from foundation.groups import read_reachable
 from ledger.models import Hold
 from payments.admin.payment_page import show_payment
 from payments.models import Leg, Payment
@@ -87,7 +88,8 @@ class PaymentAdmin(ListedAdmin):
         self, request: HttpRequest, queryset: QuerySet[Payment], search_term: str
     ) -> tuple[QuerySet[Payment], bool]:
         made = queryset.filter(settlements=search_term.strip())
-        return (made, False) if made.exists() else super().get_search_results(request, queryset, search_term)
+        is_made = search_term.strip() and any(read_reachable(lambda: [made.exists()]))
+        return (made, False) if is_made else super().get_search_results(request, queryset, search_term)
 
     @admin.display(description="first transaction")
     def tx(self, payment: Payment) -> str:

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Max, Q, QuerySet, Sum
 
 from chains.catalogue import alias_of, coin_of
+from foundation.groups import read_reachable
 from foundation.kernel.money import format_amount
 from payments.lifecycle import COUNTED_AT_MOST
 from payments.models import AgentGas, Leg, Relayer
@@ -71,15 +72,15 @@ def find_gas_use(now: datetime, agent_id: str | None = None, *, includes_history
     ever: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     today: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     lately = Sum("cost", filter=is_lately, default=Decimal(0))
-    for row in known.values("agent_id", "chain").annotate(ever=Sum("cost"), lately=lately):
+    for row in read_reachable(known.values("agent_id", "chain").annotate(ever=Sum("cost"), lately=lately).all):
         key = row["agent_id"], row["chain"]
         ever[key], today[key] = row["ever"], row["lately"]
     counted = _counted_at_most().filter(of_agent).order_by()
-    for row in counted.values("agent_id", "chain").annotate(at_most=Sum("most_cost")):
+    for row in read_reachable(counted.values("agent_id", "chain").annotate(at_most=Sum("most_cost")).all):
         today[row["agent_id"], row["chain"]] += row["at_most"]
     most = _most_cost_by_chain()
     return [
-        GasUse(agent, chain, today=cost, ever=ever[agent, chain], next_most=most.get(chain) or Decimal(0))
+        GasUse(agent, chain, today=cost, ever=ever[agent, chain], next_most=most.get(chain, Decimal(0)))
         for (agent, chain), cost in sorted(today.items())
     ]
 
@@ -88,9 +89,12 @@ def _counted_at_most() -> QuerySet[Leg]:
     return Leg.objects.filter(cost=None, most_cost__isnull=False, settlement__state__in=COUNTED_AT_MOST)
 
 
-def _most_cost_by_chain() -> dict[str, Decimal | None]:
-    relayers = Relayer.objects.filter(is_enabled=True).order_by().values_list("chain")
-    return dict(relayers.annotate(Max("most_cost")))
+def _most_cost_by_chain() -> dict[str, Decimal]:
+    relayers = Relayer.objects.filter(is_enabled=True, most_cost__isnull=False).order_by()
+    most: dict[str, Decimal] = {}
+    for chain, cost in read_reachable(relayers.values_list("chain").annotate(Max("most_cost")).all):
+        most[chain] = max(cost, most.get(chain, cost))
+    return most
 
 
 def _short(cost: Decimal) -> str:

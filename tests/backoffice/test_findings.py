@@ -18,6 +18,7 @@ from solders.keypair import Keypair
 from backoffice.alarms.looking import look
 from backoffice.findings import FINDERS, errands
 from backoffice.models import Alarm
+from foundation import lost_servers
 from foundation.environment.process_types import ProcessType
 from foundation.findings import Finder, Finding, Kind, Severity
 from foundation.heartbeats import key_of
@@ -68,9 +69,16 @@ def quiet(db: None, settings: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def plant(quiet: Any, settings: Any) -> Callable[[str], object]:
+def plant(quiet: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], object]:
     """Let something of a kind be wrong."""
-    return lambda kind: PLANTED[kind](settings, quiet)
+
+    def plant_one(kind: str) -> None:
+        if kind == "servers":  # tests/distributed loses a real one
+            monkeypatch.setattr(lost_servers, "find_away", lambda: {"10.0.0.6:5432": 3})
+        else:
+            PLANTED[kind](settings, quiet)
+
+    return plant_one
 
 
 # --- How each is planted ----------------------------------------------------------------------------------------------

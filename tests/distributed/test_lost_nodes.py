@@ -5,7 +5,9 @@ import time
 from collections import Counter
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, OperationalError
+from django.test import Client
 
 from foundation import groups
 from payments.models import ChainState, Payment
@@ -25,7 +27,7 @@ from tests.distributed.storming import (
     strike_until_answered,
     wait_until_all_pay,
 )
-from tests.support.factories import make_api_key, make_service
+from tests.support.factories import make_api_key, make_service, new_name
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 
@@ -90,6 +92,26 @@ def test_a_worker_that_is_cut_off_keeps_nobody_else_waiting(house, nodes):
             time.sleep(3)  # in all longer than what is seen of a chain is believed
 
     wait_until(lambda: pay(house, key, there.pk, service.pk).status_code == 201, "it pays again")
+
+
+def test_staff_reach_what_stops_payments_while_a_worker_is_lost(house, nodes):
+    browser = Client(SERVER_NAME="localhost", raise_request_exception=False)
+    browser.force_login(User.objects.create_superuser(new_name("ada"), password="a long enough password"))
+    lost = groups_on(nodes, "worker1")
+    agent = next(agent.pk for group, agent in agent_in_each_group().items() if group not in lost)
+    pages = [
+        "", "policy/signerswitch/", "payments/chainstate/", "policy/agent/", "backoffice/alarm/", "payments/payment/",
+        f"policy/agent/{agent}/change/", f"policy/agent/{agent}/policy/", f"policy/agent/{agent}/tree/",
+    ]  # fmt: skip
+    nodes.kill("worker1")
+    try:
+        found = {page: browser.get(f"/console/{page}", follow=True) for page in pages}
+    finally:
+        nodes.start("worker1")
+
+    assert {page: answer.status_code for page, answer in found.items()} == dict.fromkeys(pages, 200)
+    assert f":{nodes.port('worker1')} does not answer" in found[""].content.decode()
+    wait_until(lambda: not groups.find_away(), "all servers answer")
 
 
 def lose(nodes: Nodes, name: str) -> None:

@@ -56,6 +56,7 @@ def test_a_cluster_is_restored_up_to_one_moment_on_all_its_servers(nodes, tmp_pa
 
     forget_sessions()
     lose_and_restore(nodes, MOMENT)
+    call_command("migrate", verbosity=0)
     command("distribute")
     assert command("catch_up")["chains"][0]["unknown"] >= len(after)
     booked = book_what_was_forgotten(tmp_path / "keys.csv", [*before, *meanwhile, *after])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import CharField, Count, F, Func
 
+from foundation.groups import read_reachable
 from ledger.queries import Budget, find_budgets
 from payments.admin.agents.archive import AT_REST
 from payments.admin.agents.bars import Bar, draw_bars, readable_limits
@@ -47,15 +48,16 @@ def count_below(agent_ids: Iterable[str]) -> Counter[str]:
     below = Agent.objects.exclude(AT_REST).filter(ancestors__overlap=wanted)
     level = _Unnest(F("ancestors"), output_field=CharField())
     counted = below.annotate(level=level).values_list("level").annotate(Count("pk")).order_by()
-    return Counter({one: number for one, number in counted if one in set(wanted)})
+    return Counter({one: number for one, number in read_reachable(counted.all) if one in set(wanted)})
 
 
 def find_pausing(agents: Iterable[Agent]) -> dict[str, str]:
     """Find of which agents somebody above is paused, and who; of several, the nearest."""
     above = {agent.pk: agent.ancestors for agent in agents if agent.ancestors}
     ids = {one for ancestors in above.values() for one in ancestors}
-    paused = set(Agent.objects.filter(pk__in=ids, status=AgentStatus.PAUSED).values_list("pk", flat=True))
-    return {pk: one for pk, ancestors in above.items() if (one := nearest(ancestors, paused))}
+    paused = Agent.objects.filter(pk__in=ids, status=AgentStatus.PAUSED).values_list("pk", flat=True)
+    among = set(read_reachable(paused.all))
+    return {pk: one for pk, ancestors in above.items() if (one := nearest(ancestors, among))}
 
 
 def nearest(ancestors: Sequence[str], some: Container[str]) -> str:

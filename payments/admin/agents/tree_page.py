@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404
 from foundation.console.filters import Field, FieldFilter
 from foundation.console.links import list_page
 from foundation.console.views import show_page, staff_page
+from foundation.groups import read_reachable
 from ledger.queries import Budget, find_budgets
 from payments.admin.agents.archive import AT_REST
 from payments.admin.agents.levels import count_below, nearest
@@ -63,7 +64,8 @@ class UnderFilter(FieldFilter):
 
     def list_fields(self) -> list[Field]:
         in_trees = Agent.objects.filter(ancestors__isnull=False).order_by("ancestors", "pk")
-        options = tuple((pk, "") for pk in in_trees.values_list("pk", flat=True)[:_MOST_OFFERED])
+        found = read_reachable(lambda: in_trees.values_list("pk", flat=True)[:_MOST_OFFERED])
+        options = tuple((pk, "") for pk in found[:_MOST_OFFERED])
         return [Field(name, label, self.value_of(name), "text", options) for name, label in self.labels.items()]
 
 
