@@ -40,6 +40,7 @@ COMMANDS: dict[str, set[str] | str] = {
     "relayers": {"relayer.disabled", "relayer.enabled"},
     "reopen_service": {"service.reopened"},
     "reset_second_factor": {"person.second_factor_reset"},
+    "restore_point": "It names a moment in the log of each server, and changes no row.",
     "resume_agent": {"agent.resumed"},
     "revoke_api_key": {"api_key.revoked"},
     "rotate_api_key": {"api_key.issued", "api_key.rotated"},
