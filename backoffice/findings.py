@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import DatabaseError
+from django.db import DEFAULT_DB_ALIAS, DatabaseError
 
 from foundation import lost_servers, silent_processes
-from foundation.database import brief_read
+from foundation.database import brief_read, reading_alias
 from foundation.findings import Finder, Finding, Kind, Page, Severity
 from foundation.groups import outside_groups
 from foundation.kernel.repeated_logs import log_once_a_minute
@@ -73,6 +73,8 @@ def find_errands(finder: Finder) -> list[Finding]:
         with brief_read():
             return errands(finder.find())
     except DatabaseError as error:
+        if reading_alias() != DEFAULT_DB_ALIAS:
+            raise  # a replica: the page is read from the primary instead
         log_once_a_minute(log, logging.ERROR, "%s failed.", finder.name, exc_info=error, about=finder.name)
         return [of_failure(finder)]
 

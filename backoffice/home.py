@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any
 
-from django.db import OperationalError
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -12,6 +11,7 @@ from backoffice.holdings import find_holdings
 from backoffice.pictures import draw_pictures
 from backoffice.rankings import find_top
 from foundation.findings import Finding
+from foundation.groups import GroupAway
 from foundation.kernel.times import utc_now
 
 _MOST_SHOWN = 99
@@ -27,7 +27,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         context |= {"pictures": draw_pictures(now), "tops": find_top(now.date())}
         if request.user.has_perm("payments.view_reconciliation"):
             # Sums of all agents wait for all servers; the queue names the one that is away.
-            with suppress(OperationalError):
+            with suppress(GroupAway):
                 context |= {"holdings": find_holdings()}
     return context
 

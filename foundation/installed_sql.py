@@ -17,7 +17,8 @@ def install_sql(files: tuple[Path, ...], tables: tuple[str, ...], using: str) ->
     """Run SQL files, unless a table that they need is missing: then an app is being migrated back."""
     connection: Any = connections[using]
     if set(tables) <= set(connection.introspection.table_names()):
-        with transaction.atomic(using), connection.cursor() as cursor:
-            cursor.execute(_HERE)
-            for file in files:
+        for file in files:
+            # Each by itself: what triggers lock is locked for no longer than one file takes.
+            with transaction.atomic(using), connection.cursor() as cursor:
+                cursor.execute(_HERE)
                 cursor.execute(file.read_text())

@@ -5,8 +5,8 @@ worked out anew whenever a policy names another parent, of the agent and of all 
 was never part of a tree, and empty of a root. Balances are those of each agent alone.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import OperationalError, transaction
@@ -18,6 +18,8 @@ from foundation.database import TREE_LOCK, lock_name, write_rows
 from foundation.groups import group_of, within_group_of
 from foundation.kernel.errors import OperationRefused
 from policy.models import Agent
+
+T = TypeVar("T")
 
 MOST_LEVELS = 5
 _MOST_DEADLOCKS = 3
@@ -78,7 +80,12 @@ def find_below(agent_id: str) -> "QuerySet[Agent]":
 
 
 def lock_to_move(agent_id: str, parent: str | None) -> Agent:
-    """Lock an agent, all above and below it, its new parent and all above that. Nobody else moves agents meanwhile.
+    """Lock an agent, all above and below it, its new parent and all above that. Nobody else moves agents meanwhile."""
+    return lock_patiently(lambda: _lock_to_move(agent_id, parent))
+
+
+def lock_patiently(lock: Callable[[], T]) -> T:
+    """Lock several agents of a tree, again and again if need be.
 
     A payment that read the tree before an earlier move may lock it in another order. If PostgreSQL ends this wait
     rather than the payment's, what is locked here is let go, and locked again.
@@ -86,11 +93,11 @@ def lock_to_move(agent_id: str, parent: str | None) -> Agent:
     for _ in range(_MOST_DEADLOCKS):
         try:
             with transaction.atomic():
-                return _lock_to_move(agent_id, parent)
+                return lock()
         except OperationalError as error:
             if not isinstance(error.__cause__, DeadlockDetected):
                 raise
-    return _lock_to_move(agent_id, parent)
+    return lock()
 
 
 def _lock_to_move(agent_id: str, parent: str | None) -> Agent:

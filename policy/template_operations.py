@@ -21,7 +21,7 @@ from policy import changes
 from policy.followers import followers_of, group_of_followers
 from policy.limits import Limits, under
 from policy.models import Agent, PolicyRevision, PolicyTemplate
-from policy.parents import PATH, lock_agent
+from policy.parents import PATH, lock_agent, lock_patiently
 from policy.revisions import check_limits, columns_of, limits_of, revise
 from policy.shadows import end_adopted
 
@@ -84,7 +84,9 @@ def change_template(
         before = changes.said_of(template)
         limits = _changed(template, change)
         agents = _lock_followers(name, seen_followers)
-        _save_version(template, limits, by)
+        _save_version(template, limits, by)  # on all servers: whoever began to follow it has committed, or waits
+        if not agents and _has_followers_elsewhere(name):
+            raise OperationRefused(f"Other agents follow the template {name} now. Look at it again.")
         said: dict[str, Any] = {"by": by, "reason": reason, "is_by_one": is_by_one, "template": name}
         revisions = [revise(agent, lambda old: under(old.more.parent, limits), **said) for agent in agents]
         end_adopted(*revisions, by=by, reason=reason)
@@ -186,9 +188,8 @@ def _lock_followers(name: str, seen: Mapping[str, int] | None) -> list[Agent]:
         OperationRefused: they are not those that were seen, each with its revision.
     """
     asked = list(followers_of(name).values_list("agent_id", flat=True))
-    if not asked and _has_followers_elsewhere(name):
-        raise OperationRefused(f"Agents follow the template {name} now. Look at it again.")
-    agents = list(Agent.objects.select_for_update(no_key=True).filter(pk__in=asked).order_by(PATH))
+    rows = Agent.objects.select_for_update(no_key=True).filter(pk__in=asked).order_by(PATH)
+    agents = lock_patiently(lambda: [*rows.all()])
     agents.sort(key=attrgetter("pk"))
     remaining = set(followers_of(name).filter(agent__in=asked).values_list("agent_id", flat=True))
     agents = [agent for agent in agents if agent.pk in remaining]

@@ -101,9 +101,11 @@ def within(group: Group) -> Iterator[None]:
             places.give_back(group, session)
 
 
-def _as_before(*, is_brief: bool, is_looking: bool) -> AbstractContextManager[None]:
+@contextmanager
+def _as_before(*, is_brief: bool, is_looking: bool) -> Iterator[None]:
     """Read in a group as before it was entered, or write."""
-    return only_looking() if is_looking else brief_read() if is_brief else nullcontext()
+    with brief_read() if is_brief else nullcontext(), only_looking() if is_looking else nullcontext():
+        yield
 
 
 def within_any_group() -> AbstractContextManager[None]:

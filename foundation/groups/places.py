@@ -12,6 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from foundation.database_sessions import close_if_ended
 from foundation.groups.here import WHOLE, Group, GroupAway, here
 from foundation.groups.joins import join_by_group
+from foundation.groups.together import commit_together
 
 # Where groups are is asked anew after this, and believed for no longer than that while the coordinator is away.
 _ASK_AFTER_S, BELIEVED_S = 2.0, 10.0
@@ -22,7 +23,7 @@ _CONNECT_S = 2
 _MOST_IDLE = 4
 _MOST_REMEMBERED = 100_000
 _IS_DISTRIBUTED = "SELECT to_regclass('distributed_place') IS NOT NULL"
-_OF_GROUPS = "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h'"
+_TABLES = "SELECT logicalrelid::regclass::text, partmethod = 'h' FROM pg_dist_partition"
 _FIND_PLACES = "SELECT number, host, port FROM distributed_place ORDER BY place"
 _FIND_GROUPS = "SELECT agent_id, agent_group FROM distributed_agent WHERE agent_id = ANY(%s)"
 
@@ -33,6 +34,7 @@ class Places:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.tables: set[str] = set()
+        self.elsewhere: set[str] = set()
         self._is_distributed: bool | None = None
         self._places: dict[Group, tuple[str, int] | None] = {}
         self._asked_at = float("-inf")
@@ -115,7 +117,9 @@ class Places:
         if self._is_distributed is None:
             self._is_distributed = bool(_fetch(_IS_DISTRIBUTED, [])[0][0])
             if self._is_distributed:
-                self.tables = {name for (name,) in _fetch(_OF_GROUPS, [])}
+                told = _fetch(_TABLES, [])
+                self.tables = {name for name, is_of_groups in told if is_of_groups}
+                self.elsewhere = {name for name, is_of_groups in told if not is_of_groups}
                 # A row's key alone does not say what else is in it: the group is part of the key.
                 connection.features.__class__.allows_group_by_selected_pks = False
                 join_by_group(self.tables, lambda: here.group == WHOLE and self.are_there())
@@ -156,6 +160,7 @@ def _open(group: Group, host: str, port: int) -> BaseDatabaseWrapper:
     options["options"] = f"{options.get('options', '')} -c search_path={schema_of(group)},public".strip()
     options["connect_timeout"] = _CONNECT_S
     session.settings_dict = {**session.settings_dict, "HOST": host, "PORT": port, "OPTIONS": options}
+    session.execute_wrappers.append(commit_together(lambda: places.elsewhere))
     session.inc_thread_sharing()
     return session
 

@@ -63,8 +63,8 @@ def find_away() -> Counter[str]:
     away: Counter[str] = Counter()
     for group in every_group() if places.are_there() else ():
         try:
-            with within(group):
-                connection.ensure_connection()
+            with within(group), connection.cursor() as cursor:
+                cursor.execute("SELECT")
         except OperationalError:
             away[places.address_of(group)] += 1
     return away

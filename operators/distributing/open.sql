@@ -48,8 +48,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Makes the schema of a group anew. `p_entries`: the functions that read what is on every node past Citus.
-CREATE OR REPLACE FUNCTION distributed_open(p_group int, p_entries text[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Makes the schema of a group anew. `p_entries`: the functions that read what is on every node past Citus. `p_triggers`: those of
+-- the tables of groups, as the coordinator has them.
+CREATE OR REPLACE FUNCTION distributed_open(p_group int, p_entries text[], p_triggers jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     part text := 'group_' || p_group;
     anchor bigint := get_shard_id_for_distribution_column('policy_agent', p_group);
@@ -77,8 +78,19 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
                        ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
     END LOOP;
-    -- A shard has no sequence. Each group counts in steps of all groups that can be, on from the highest number it has: so numbers are unique
-    -- over all groups, and never fall in one, wherever it is moved.
+    -- What a later release has a trigger do, it does on shards, too. Their names are as Citus has them.
+    FOR one IN
+        SELECT t.definition, t.name AS trigger, t.table_name, s.shardid
+          FROM jsonb_to_recordset(p_triggers) AS t(table_name text, name text, definition text)
+          JOIN pg_dist_shard s ON s.logicalrelid = t.table_name::regclass
+         WHERE s.shardid = get_shard_id_for_distribution_column(s.logicalrelid, p_group)
+    LOOP
+        EXECUTE replace(replace(one.definition,
+                format('CREATE TRIGGER %I ', one.trigger), format('CREATE OR REPLACE TRIGGER %I ', one.trigger || '_' || one.shardid)),
+                format(' ON public.%I ', one.table_name), format(' ON public.%I ', one.table_name || '_' || one.shardid));
+    END LOOP;
+    -- A shard has no sequence. Each group counts in steps of all groups that can be, on from the highest number that it has or that there was on
+    -- one server: so numbers are unique over all groups, and never fall in one, wherever it is moved.
     FOR one IN
         SELECT c.relname AS name, a.attname AS column_name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
           JOIN pg_dist_partition p ON p.logicalrelid = c.oid AND p.partmethod = 'h'
@@ -87,7 +99,7 @@ BEGIN
         EXECUTE format('SELECT COALESCE(max(%I), 0) FROM %I.%I', one.column_name, part, one.name) INTO highest;
         sequence := format('%I.%I', part, one.name || '_' || one.column_name || '_seq');
         EXECUTE format('CREATE SEQUENCE %s INCREMENT 1024 START %s', sequence,
-                       (highest / 1024 + 1) * 1024 + (SELECT g.place FROM public.distributed_group g WHERE g.number = p_group));
+                       (SELECT (greatest(highest, g.above) / 1024 + 1) * 1024 + g.place FROM public.distributed_group g WHERE g.number = p_group));
         EXECUTE format('ALTER VIEW %I.%I ALTER COLUMN %I SET DEFAULT nextval(%L)', part, one.name, one.column_name, sequence);
     END LOOP;
     PERFORM set_config('search_path', 'public', true);

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from foundation.database import fetch_rows, write_rows
-from operators.distributing.places import COPIED, ENTRIES
+from operators.distributing.places import COPIED, ENTRIES, OF_GROUPS
 
 _SQL = Path(__file__).parent / "open.sql"
 # The coordinator has no groups, but what is on every node.
@@ -27,6 +27,12 @@ _MISSING = """
                           AND b.attname = a.attname AND NOT b.attisdropped)
      ORDER BY c.relname, a.attnum
 """
+_TRIGGERS = """
+    SELECT COALESCE(jsonb_agg(jsonb_build_object(
+               'table_name', c.relname, 'name', tgname, 'definition', pg_get_triggerdef(t.oid))), '[]')::text
+      FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+     WHERE NOT tgisinternal AND c.relnamespace = 'public'::regnamespace AND c.relname = ANY (%(tables)s)
+"""
 _FUNCTIONS = """
     SELECT pg_get_functiondef(p.oid) FROM pg_proc p
      WHERE p.pronamespace = 'public'::regnamespace AND p.prokind = 'f' AND p.proname NOT LIKE 'distributed\\_%%'
@@ -37,7 +43,8 @@ _FUNCTIONS = """
 def open_groups(tell: Callable[[str], None]) -> int:
     """Open all groups, each on its node; returns how many. Who works for one waits for a moment."""
     fetch_rows("SELECT replicate_reference_tables()", {})  # to nodes that were added
-    _complete_copies()
+    with transaction.atomic():
+        _complete_copies()
     count = 0
     for host, port, numbers in fetch_rows(_PLACES, {}):
         tell(f"Opening {len(numbers)} groups on {host}:{port}")
@@ -47,6 +54,7 @@ def open_groups(tell: Callable[[str], None]) -> int:
 
 
 def _complete_copies() -> None:
+    write_rows("SET LOCAL citus.multi_shard_modify_mode = 'sequential'", {})
     for table, column, kind in fetch_rows(_MISSING, {"copied": [*COPIED]}):
         copy, key = f"distributed_copy_of_{table}", COPIED[table]
         write_rows(f"ALTER TABLE {copy} ADD COLUMN {column} {kind}", {})
@@ -62,6 +70,7 @@ def open_group(number: int, host: str, port: int) -> None:
 
 def _open_on(host: str, port: int, numbers: list[int]) -> None:
     functions = [definition for (definition,) in fetch_rows(_FUNCTIONS, {})]
+    triggers = fetch_rows(_TRIGGERS, {"tables": [*OF_GROUPS]})[0][0]
     node = connect(host, port)
     try:
         with node.cursor() as cursor:
@@ -71,7 +80,7 @@ def _open_on(host: str, port: int, numbers: list[int]) -> None:
             for definition in functions:
                 cursor.execute(definition)
             for number in numbers:
-                cursor.execute("SELECT distributed_open(%s, %s)", [number, list(ENTRIES)])
+                cursor.execute("SELECT distributed_open(%s, %s, %s)", [number, list(ENTRIES), triggers])
     finally:
         node.close()
 

@@ -70,3 +70,17 @@ UPDATE services_webhookevent t SET agent_group = COALESCE(
        (SELECT min(number) FROM distributed_group));
 UPDATE services_webhookdelivery t SET agent_group = e.agent_group FROM services_webhookevent e WHERE e.id = t.event_id;
 UPDATE services_webhookattempt t SET agent_group = e.agent_group FROM services_webhookevent e WHERE e.id = t.delivery_id;
+
+DO $$
+DECLARE
+    one record;
+    highest bigint;
+BEGIN
+    FOR one IN
+        SELECT c.oid::regclass AS name, a.attname AS column_name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+         WHERE a.attidentity <> '' AND NOT a.attisdropped AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+    LOOP
+        EXECUTE format('SELECT COALESCE(max(%I), 0) FROM %s', one.column_name, one.name) INTO highest;
+        UPDATE distributed_group SET above = greatest(above, highest);
+    END LOOP;
+END $$;

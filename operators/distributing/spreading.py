@@ -116,6 +116,7 @@ def _place_tables(tell: Callable[[str], None]) -> None:
         tell(f"Spreading {table}")
         beside = "none" if table == OF_GROUPS[0] else OF_GROUPS[0]
         _run(_SPREAD, table, beside)
+    _run(_SPREAD, "distributed_together", OF_GROUPS[0])
     for table, key in COPIED.items():
         tell(f"Copying {table} to every group")
         _run("SELECT pg_temp.make_copy(%s, %s, %s)", f"{_COPY_OF}{table}", table, key)

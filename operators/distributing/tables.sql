@@ -1,13 +1,16 @@
 -- Turn the tables of one PostgreSQL into those of a cluster, in one transaction. `%(groups)s` of them; see places.py for `of_groups`.
 
 -- The groups have the first numbers whose hashes are in different shards: so each group has a shard of its own.
-CREATE TABLE distributed_group (number int PRIMARY KEY, place int NOT NULL UNIQUE);
+-- Numbers that are given out from now on are `above` all that were before, in any table.
+CREATE TABLE distributed_group (number int PRIMARY KEY, place int NOT NULL UNIQUE, above bigint NOT NULL DEFAULT 0);
 INSERT INTO distributed_group (number, place)
      SELECT DISTINCT ON (place) number, place
        FROM (SELECT n AS number, least((hashint4(n)::bigint + 2147483648) / (4294967296 / %(groups)s), %(groups)s - 1)::int AS place
                FROM generate_series(0, 100000) AS n) AS hashed
       ORDER BY place, number;
 CREATE TABLE distributed_agent (agent_id varchar(255) COLLATE "C" PRIMARY KEY, agent_group int NOT NULL REFERENCES distributed_group);
+-- It is empty, and of groups: foundation/groups/together.py says what for.
+CREATE TABLE distributed_together (kind int, agent_group int NOT NULL);
 CREATE VIEW distributed_place AS
     SELECT g.number, g.place, n.nodename AS host, n.nodeport AS port
       FROM distributed_group g

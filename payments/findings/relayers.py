@@ -1,6 +1,7 @@
 """Relayers that are short of gas money, and agents that have used up theirs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.conf import settings
 
@@ -41,25 +42,33 @@ GAS = Kind(
 def find_short_relayers() -> Iterator[Finding]:
     """Find the chains whose relayers are short of gas money, and those where none is in rotation: nothing is paid."""
     enabled = Relayer.objects.filter(is_enabled=True, chain__in=settings.CHAINS).order_by()
-    told = read_reachable(enabled.values_list("chain", "address", "most_cost", "is_funded").all)
-    # The watcher has looked at those whose key we have. Each account counts once, also if all groups have it.
-    relayers = {(chain, address): (most_cost is not None, is_funded) for chain, address, most_cost, is_funded in told}
+    columns = enabled.values_list("chain", "address", "most_cost", "is_funded")
+    of_groups: list[Any] = read_reachable(lambda: [list(columns.all())])
     for chain in settings.CHAINS:
-        of_chain = [states for (its_chain, _), states in relayers.items() if its_chain == chain]
-        seen_there = sum(is_seen for is_seen, _ in of_chain)
-        short_there = sum(is_seen and not is_funded for is_seen, is_funded in of_chain)
-        paying = sum(is_funded for _, is_funded in of_chain)
-        page = Page("Look at relayers", "payments_relayer")
-        number = numbered(short_there, f"of {seen_there} relayers is", f"of {seen_there} relayers are")
-        what = f"{alias_of(chain)}: {number} short of gas money"
-        if short_there and paying:
-            yield Finding(RELAYERS, Severity.WARNING, f"{what}: the others pay.", page, chain, short_there)
-        elif short_there:
-            says = f"{what}: nothing is paid there."
-            yield Finding(RELAYERS, Severity.ERROR, says, page, chain, short_there, unready="no relayer")
-        elif not paying:
-            says = f"{alias_of(chain)}: no relayer is in rotation: nothing is paid there."
-            yield Finding(ROTATION, Severity.ERROR, says, page, chain, unready="no relayer")
+        # The watcher has looked at those whose key we have. Each account counts once, also if all groups have it.
+        seen, paying, idle = set(), set(), 0
+        for rows in of_groups:
+            here = [(address, cost, is_funded) for its_chain, address, cost, is_funded in rows if its_chain == chain]
+            seen |= {address for address, cost, _ in here if cost is not None}
+            funded = {address for address, _, is_funded in here if is_funded}
+            paying |= funded
+            idle += not funded
+        yield from _of_chain(chain, len(seen), len(seen - paying), idle=idle, groups=len(of_groups))
+
+
+def _of_chain(chain: str, seen: int, short: int, *, idle: int, groups: int) -> Iterator[Finding]:
+    """Say what is short on a chain. `idle` of the `groups` of agents have no relayer that pays; one server is one."""
+    page = Page("Look at relayers", "payments_relayer")
+    what = f"{numbered(short, f'of {seen} relayers is', f'of {seen} relayers are')} short of gas money"
+    if short and not idle:
+        says = f"{alias_of(chain)}: {what}: the others pay."
+        yield Finding(RELAYERS, Severity.WARNING, says, page, chain, short)
+    elif idle:
+        whom = "there" if idle == groups else f"for {idle} of {groups} groups of agents"
+        kind, why = (RELAYERS, what) if short else (ROTATION, "no relayer is in rotation")
+        unready = "no relayer" if idle == groups else ""
+        says = f"{alias_of(chain)}: {why}: nothing is paid {whom}."
+        yield Finding(kind, Severity.ERROR, says, page, chain, short or 1, unready=unready)
 
 
 def find_used_up_gas_budgets() -> Iterator[Finding]:

@@ -113,8 +113,10 @@ def check_chain(chain: str, asset: str) -> None:
         raise OperationRefused(f"No escrow of {asset} is served on {_name(chain)}.")
 
 
-def require_surplus(asset: str, chain: str, amount: Decimal) -> None:
+def require_surplus(asset: str, chain: str, amount: Decimal, *, besides: Decimal = Decimal(0)) -> None:
     """Check that the surplus covers a credit, and keep it so for this transaction. A deduction needs no cover.
+
+    `besides`: what else this transaction will credit of the asset, out of other chains.
 
     Raises:
         OperationRefused: as `fund_agent` does.
@@ -135,7 +137,7 @@ def require_surplus(asset: str, chain: str, amount: Decimal) -> None:
             f"{format_amount(amount)} {asset} are not covered: the surplus of the escrow on {_name(chain)} is "
             f"{format_amount(max(Decimal(0), surplus))}."
         )
-    if amount > pool.surplus:
+    if EXACT.add(amount, besides) > pool.surplus:
         raise OperationRefused(
             f"{format_amount(amount)} {asset} are not covered: over all chains "
             f"{format_amount(pool.promised)} are promised, and the escrows hold {format_amount(pool.held)}."

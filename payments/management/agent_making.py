@@ -42,8 +42,7 @@ def make_agents(
     chains = _choose_chains(new)
     whole = _collect(new, chains)
     with transaction.atomic():
-        for (asset, chain), amounts in whole.items():
-            require_surplus(asset, chain, sum_of(*amounts.values()))
+        _require_surplus(whole)
     size, made = _CHUNK if all(one.limits.more.parent is None for one in new) else _CHUNK_IN_TREES, 0
     for group, of_group in _by_group(new).items():
         for first in range(0, len(of_group), size):
@@ -104,10 +103,16 @@ def _collect(new: Sequence[NewAgent], chains: dict[tuple[Asset, str | None], str
     return dict(sorted(found.items()))
 
 
+def _require_surplus(credits_: Credits) -> None:
+    sums = {place: sum_of(*amounts.values()) for place, amounts in credits_.items()}
+    for (asset, chain), amount in sums.items():
+        others = (other for place, other in sums.items() if place[0] == asset and place[1] != chain)
+        require_surplus(asset, chain, amount, besides=sum_of(*others))
+
+
 def _make(chunk: Sequence[NewAgent], credits_: Credits, keys: TextIO | None, *, by: str, reason: str) -> None:
     # Before the agents above are locked, as whoever funds one of those does.
-    for (asset, chain), amounts in credits_.items():
-        require_surplus(asset, chain, sum_of(*amounts.values()))
+    _require_surplus(credits_)
     if parents := {one.limits.more.parent for one in chunk if one.limits.more.parent is not None}:
         lock_to_add(parents)  # in the order of payments, whatever that of the lines is
     for one in chunk:

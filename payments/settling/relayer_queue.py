@@ -88,7 +88,8 @@ def read_relayer_queues(chain: str, adapter: ChainAdapter) -> list[RelayerQueue]
         for address, state, count in rows.values_list("relayer__address", "state").annotate(count=Count("pk"))
     }
     relayers = {one.address: one for one in Relayer.objects.filter(chain=chain, address__in=registered)}
-    relayers |= {address: Relayer(chain=chain, number=number, address=address) for number, address in new.items()}
+    for number, address in new.items():
+        relayers[address] = Relayer(chain=chain, number=number, address=address, next_nonce=None)
     return [_read_queue(one, adapter, states[address], costs, counts) for address, one in relayers.items()]
 
 

@@ -64,6 +64,7 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool, by: str, reaso
     """
     action = "relayer.enabled" if is_enabled else "relayer.disabled"
     found: list[Relayer] = []
+    changed: list[Relayer] = []
 
     def switch() -> None:
         with transaction.atomic():
@@ -74,7 +75,9 @@ def switch_relayer(chain: str, address: str, *, is_enabled: bool, by: str, reaso
             if relayer.is_enabled != is_enabled:
                 relayer.is_enabled = is_enabled
                 relayer.save(update_fields=["is_enabled"])
-                record(action, subject_type="relayer", subject=f"{chain}:{relayer.address}", by=by, reason=reason)
+                if not changed:
+                    record(action, subject_type="relayer", subject=f"{chain}:{relayer.address}", by=by, reason=reason)
+                changed.append(relayer)
         found.append(relayer)
 
     in_each_group(switch)  # one without nonces is of all of them

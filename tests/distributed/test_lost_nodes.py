@@ -3,14 +3,19 @@
 import json
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, connections
 from django.test import Client
 
 from foundation import groups
-from payments.models import ChainState, Payment
+from ledger.models import BalanceMovement, MovementKind
+from payments.funding.withdrawals import book_withdrawal
+from payments.models import ChainState, Payment, Withdrawal
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
 from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import SignerSwitch
@@ -27,7 +32,7 @@ from tests.distributed.storming import (
     strike_until_answered,
     wait_until_all_pay,
 )
-from tests.support.factories import make_api_key, make_service, new_name
+from tests.support.factories import make_api_key, make_service, new_address, new_name
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 
@@ -112,6 +117,36 @@ def test_staff_reach_what_stops_payments_while_a_worker_is_lost(house, nodes):
     assert {page: answer.status_code for page, answer in found.items()} == dict.fromkeys(pages, 200)
     assert f":{nodes.port('worker1')} does not answer" in found[""].content.decode()
     wait_until(lambda: not groups.find_away(), "all servers answer")
+
+
+def test_what_is_written_in_a_group_and_on_the_coordinator_is_on_both_after_a_crash_or_on_neither(house, nodes):
+    lost = groups_on(nodes, "worker1")
+    agents = [agent for group, agent in agent_in_each_group().items() if group in lost]
+
+    with ThreadPoolExecutor(2 * len(agents)) as threads:
+        booking = [threads.submit(book_until_it_fails, agent.pk) for agent in agents * 2]
+        wait_until(lambda: Withdrawal.objects.filter(agent__in=agents).count() > 5 * len(agents), "some are booked")
+        nodes.kill("worker1")
+        nodes.start("worker1")
+        for one in booking:
+            one.result()
+    for name in nodes.names():
+        with nodes.connect(name) as own:  # as each server does by itself once in a minute
+            own.execute("SELECT recover_prepared_transactions()")
+
+    wait_until(lambda: not groups.find_away(), "all servers answer")
+    for agent in agents:
+        booked = set(Withdrawal.objects.filter(agent=agent).values_list("movement_id", flat=True))
+        with groups.within_group_of(agent.pk):
+            moved = BalanceMovement.objects.filter(agent=agent, kind=MovementKind.WITHDRAWAL)
+            assert set(moved.values_list("pk", flat=True)) == booked
+
+
+def book_until_it_fails(agent: str) -> None:
+    with suppress(DatabaseError):
+        while True:
+            book_withdrawal(agent, amount=Decimal("0.1"), chain=LOCALNET, recipient=new_address(), by="ann", reason="R")
+    connections.close_all()
 
 
 def lose(nodes: Nodes, name: str) -> None:

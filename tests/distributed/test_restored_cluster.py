@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.distributed.backups import archived, back_up, lose_and_restore
 from tests.distributed.conftest import start
 from tests.distributed.storming import (
     agent_in_each_group,
+    groups_on,
     move_money,
     pay,
     repeating,
@@ -35,7 +36,7 @@ from tests.support.local_ids import LOCALNET
 from tests.support.storms import Shot, strike
 
 pytestmark = pytest.mark.long(120)
-MOMENT = "before-the-loss"
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'pg_dist_transaction'::regclass"
 
 
 def test_a_cluster_is_restored_up_to_one_moment_on_all_its_servers(nodes, tmp_path):
@@ -49,13 +50,13 @@ def test_a_cluster_is_restored_up_to_one_moment_on_all_its_servers(nodes, tmp_pa
         back_up(nodes)
         told = ids(before)
         with repeating(strike, meanwhile), repeating(move_money, agents):
-            command("restore_point", MOMENT)
+            moment = command("restore_point")["restorePoint"]
         ids(after)
         paid = Payment.objects.filter(service=service, status=PaymentStatus.SETTLED).order_by().values_list("pk").all
         wait_until(lambda: len(groups.read_of(None, paid)) >= 3 * len(before), "all are settled", patience_s=90)
 
     forget_sessions()
-    lose_and_restore(nodes, MOMENT)
+    lose_and_restore(nodes, moment)
     call_command("migrate", verbosity=0)
     command("distribute")
     assert command("catch_up")["chains"][0]["unknown"] >= len(after)
@@ -106,19 +107,23 @@ def book_what_was_forgotten(keys: Path, shots: Sequence[Shot]) -> int:
 
 
 def test_a_moment_is_named_while_nothing_is_being_committed_on_several_servers(nodes):
-    """Whoever commits on several servers has this lock on the one where it began, until it is committed on all."""
-    with nodes.connect("worker1") as committing, nodes.connect("worker1") as looking, ThreadPoolExecutor(1) as threads:
-        committing.execute("BEGIN; LOCK TABLE pg_dist_transaction IN ROW EXCLUSIVE MODE")
-        naming = threads.submit(name_moment, "while-committing")
-        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'pg_dist_transaction'::regclass"
-        wait_until(lambda: looking.execute(waits).fetchone() == (1,), "it waits")
-        assert not naming.done()
-        committing.execute("COMMIT")
+    """What is written in a group and on the coordinator is committed in two phases: the first is held back here."""
+    agent = next(agent for group, agent in agent_in_each_group().items() if group in groups_on(nodes, "worker1"))
+    with (
+        nodes.connect("worker1") as holding, nodes.connect("worker1") as looking, ThreadPoolExecutor(2) as threads,
+    ):  # fmt: skip
+        holding.execute("BEGIN; LOCK TABLE pg_dist_transaction IN EXCLUSIVE MODE")
+        booking = threads.submit(alone, move_money, {agent.pk: agent})
+        wait_until(lambda: looking.execute(WAITING).fetchone() == (1,), "the withdrawal waits to be committed")
+        naming = threads.submit(alone, command, "restore_point")
+        wait_until(lambda: looking.execute(WAITING).fetchone() == (2,), "the moment waits, too")
+        holding.execute("COMMIT")
+        booking.result()
         assert naming.result()["servers"] == len(nodes.names())
 
 
-def name_moment(name: str) -> Any:
+def alone(act: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return command("restore_point", name)
+        return act(*arguments)
     finally:
         connections.close_all()
