@@ -49,11 +49,13 @@ def lose_and_restore(nodes: Nodes, moment: str) -> None:
             "DATA": str(nodes.data(name)), "NAME": moment,
         }  # fmt: skip
         _run(BACKUPS, "recovery.signal", variables)
-        _run(GROWING, "recovery_target_name", variables)
+        _run(GROWING, 'echo "recovery_target_name', variables)
     for name in reversed(names):  # the coordinator last
         subprocess.run(["chown", "-R", "postgres:postgres", str(nodes.data(name))], check=True)
         nodes.start(name)
         wait_until(lambda: _takes_writes(nodes, name), f"{name} takes writes")  # noqa: B023
+        server = f"host=127.0.0.1 port={nodes.port(name)} user=postgres dbname=postgres"
+        _run(GROWING, "RESET recovery_target_name", {"SERVER": server})
 
 
 def _run(page: str, words: str, variables: dict[str, str]) -> None:
