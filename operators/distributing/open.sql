@@ -4,13 +4,19 @@
 -- `agent_group`, which is the same in all rows of a shard, and its default there. So all SQL of the product is the same with and
 -- without Citus. These functions are made on each node; `manage.py distribute` calls them.
 
--- Keeps a shard as it is once it is on another node: what is written here waits until a move of the shard has ended, and is then refused.
-CREATE OR REPLACE FUNCTION distributed_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+-- Keeps a shard as it is once it is on another node: what is written here waits until a move of the shard has ended, and is then refused. The
+-- first write of a transaction asks, and holds the lock until its end: so the trigger is left out (WHEN) for all that follow.
+CREATE OR REPLACE FUNCTION distributed_require_here(p_anchor bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
-    PERFORM lock_shard_metadata(5, ARRAY[TG_ARGV[0]::bigint]);  -- 5: shared; a move takes it alone while it ends
-    IF NOT EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_local_group l USING (groupid) WHERE p.shardid = TG_ARGV[0]::bigint) THEN
-        RAISE EXCEPTION '% was moved to another node', TG_TABLE_NAME USING ERRCODE = 'object_not_in_prerequisite_state';
+    PERFORM lock_shard_metadata(5, ARRAY[p_anchor]);  -- 5: shared; a move takes it alone while it ends
+    IF NOT EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_local_group l USING (groupid) WHERE p.shardid = p_anchor) THEN
+        RAISE EXCEPTION 'The group was moved to another node' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
+END $$;
+CREATE OR REPLACE FUNCTION distributed_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM public.distributed_require_here(TG_ARGV[0]::bigint);
+    PERFORM pg_catalog.set_config('distributed.guarded', TG_ARGV[0], true);  -- a savepoint that lets go of the lock forgets this, too
     RETURN NULL;
 END $$;
 
@@ -76,7 +82,8 @@ BEGIN
         -- A copy has the name of what it is a copy of.
         EXECUTE format('CREATE VIEW %I.%I AS SELECT %s FROM %s', part, replace(one.name, 'distributed_copy_of_', ''), one.columns, one.shard);
         EXECUTE format('CREATE OR REPLACE TRIGGER distributed_guard BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT'
-                       ' EXECUTE FUNCTION distributed_guard(%L)', one.shard, anchor);
+                       ' WHEN (current_setting(''distributed.guarded'', true) IS DISTINCT FROM %L)'
+                       ' EXECUTE FUNCTION public.distributed_guard(%L)', one.shard, anchor, anchor);
     END LOOP;
     -- What a later release has a trigger do, it does on shards, too. Their names are as Citus has them.
     FOR one IN
