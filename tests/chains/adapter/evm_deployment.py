@@ -72,6 +72,16 @@ class EvmDeployment(Deployment):
     def height(self) -> int:
         return self.number("eth_blockNumber")
 
+    def mine(self) -> None:
+        super().mine()
+        # Anvil has the fees of a block a moment after the block: nobody is to observe it in between.
+        self.wait(self._has_newest_fees, mining=False)
+
+    def _has_newest_fees(self) -> bool | None:
+        height = self.height
+        history = self.rpc("eth_feeHistory", "0x1", hex(height), [])
+        return int(history["oldestBlock"], 16) + len(history["gasUsedRatio"]) - 1 == height or None
+
     def block(self, block: int | str) -> Any:
         """Read a block by number or tag; None if the node does not have it."""
         return self._post("eth_getBlockByNumber", hex(block) if isinstance(block, int) else block, False).get("result")

@@ -82,7 +82,8 @@ def test_a_relayer_shows_its_gas_money(chain):
     after = adapter.observer.observe_relayers([submitter.relayer_address])[submitter.relayer_address]
     had = before[submitter.relayer_address]
     assert after.balance == chain.gas_money(submitter.relayer_address) < had.balance
-    assert 1 <= after.affords <= had.affords
+    # Fees may have fallen meanwhile: it is asked what was affordable at the fees of now.
+    assert 1 <= after.affords <= had.balance // after.most_cost
     assert (before[nobody].balance, before[nobody].affords) == (0, 0)
 
 
