@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 
 # What matters equally stands in this order.
 FINDERS: tuple[Finder, ...] = (
+    *lost_servers.FINDERS,  # first: what it has found away, nobody after it waits for
     *of_policy.FINDERS,
     *of_payments.FINDERS,
     *of_services.FINDERS,
     *of_staff.FINDERS,
     *of_ledger.FINDERS,
     *silent_processes.FINDERS,
-    *lost_servers.FINDERS,
 )
 # Those whose findings are somebody's errand.
 OF_STAFF = tuple(finder for finder in FINDERS if any(kind.told for kind in finder.kinds))

@@ -9,7 +9,7 @@ from foundation.groups import find_away
 LOST = Kind(
     "servers",
     "Payments of the agents whose rows are on this server get 503, and so does whatever sums up over all agents. All "
-    "other agents go on. No key can be revoked and no payee approved until it is back; what stops all payments works.",
+    "other agents go on. No payee can be approved until it is back; what stops payments works, and keys are revoked.",
     "Start it, or put its standby in its place.",
     "operate/growing",
 )  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.db import transaction
 
+from foundation.database import fetch_rows, write_rows
+from foundation.groups import WHOLE, group_here, name_here, on_own_copies, outside_groups
 from foundation.kernel.errors import OperationRefused
 from foundation.kernel.ids import new_id
 from foundation.kernel.times import format_instant, utc_now
@@ -18,6 +20,12 @@ from staff.audit import record
 BOTH_IN_FORCE = timedelta(hours=24)
 MAX_KEY_NAME_LENGTH = 100
 MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
+
+_COUNT = "SELECT count(*) FROM {} WHERE revoked_at IS NOT NULL"
+_REVOKE = """
+    UPDATE {} k SET revoked_at = r.moment FROM unnest(%(ids)s::text[], %(moments)s::timestamptz[]) r(id, moment)
+     WHERE k.id = r.id AND k.revoked_at IS NULL
+"""
 
 
 def create_api_key(
@@ -87,16 +95,32 @@ def rotate_api_key(key_or_id: str, *, by: str, reason: str = "") -> tuple[ApiKey
 def revoke_api_key(key_or_id: str, *, by: str, reason: str = "") -> ApiKey:
     """Revoke a key, given by its id or by itself, at once on every process. Revoking it twice changes nothing.
 
+    A server of the database that is away keeps nobody from it: it is told before it pays again (`bring_revocations`).
+
     Raises:
         OperationRefused: no such key.
     """
-    with transaction.atomic():
+    with transaction.atomic(), on_own_copies(bring_revocations):
         found = _lock(key_or_id)
         if found.revoked_at is None:
             found.revoked_at = utc_now()
             found.save(update_fields=["revoked_at"])
             _record("revoked", found, by=by, reason=reason, after={"revokedAt": _moment(found.revoked_at)})
     return found
+
+
+def bring_revocations() -> None:
+    """Revoke on this group's node what is revoked on the coordinator; see `foundation.groups.on_own_copies`."""
+    if group_here() == WHOLE:
+        return
+    keys = name_here(ApiKey._meta.db_table)
+    with outside_groups():
+        count = fetch_rows(_COUNT.format(keys), {})
+    # No key is ever in force again: as many are the same ones.
+    if fetch_rows(_COUNT.format(keys), {}) != count:
+        with outside_groups():
+            revoked = dict(ApiKey.objects.exclude(revoked_at=None).values_list("pk", "revoked_at"))
+        write_rows(_REVOKE.format(keys), {"ids": [*revoked], "moments": [*revoked.values()]})
 
 
 def _lock(key_or_id: str) -> ApiKey:

@@ -8,7 +8,7 @@ whether there are more; docs/operate/growing.md says what operators need to know
 Outside of groups, statements read the rows of all of them, and lock none.
 """
 
-from foundation.groups.copies import copy_here, tell_groups
+from foundation.groups.copies import copy_here, on_own_copies, tell_groups
 from foundation.groups.entering import (
     above_groups,
     any_group,
@@ -48,7 +48,7 @@ __all__ = [
     "WHOLE", "Group", "GroupAway", "above_groups", "add_agent", "any_group", "are_of_groups", "by_group",
     "copy_here", "every_group", "find_away", "find_in_groups", "for_agent", "forget", "found_above", "group_here",
     "group_if_known", "group_of", "group_of_row", "in_batches_of_all", "in_each_group", "in_other_groups",
-    "in_reachable_groups", "lock_above", "lock_everywhere", "name_here", "numbers_here", "outside_groups",
-    "read_of", "read_of_agents", "read_reachable", "schema_of", "snapshot", "tell_groups", "within",
+    "in_reachable_groups", "lock_above", "lock_everywhere", "name_here", "numbers_here", "on_own_copies",
+    "outside_groups", "read_of", "read_of_agents", "read_reachable", "schema_of", "snapshot", "tell_groups", "within",
     "within_any_group", "within_group_of",
 ]  # fmt: skip

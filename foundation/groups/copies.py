@@ -2,11 +2,15 @@
 
 A change stands once it is committed on the coordinator. Groups are told then; one whose node is away gets its copy from
 whoever lets it pay again (the watcher). Where nothing is distributed there are no copies, and nothing is done here.
+
+What every node has is changed on all of them or on none, but for what cannot wait for a node that is away
+(`on_own_copies`).
 """
 
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import Model
 
 from foundation.database import lock_name
@@ -33,6 +37,28 @@ def tell_groups(model: type[Model], pk: object, *, lock: int) -> None:
 
     if places.are_there():
         transaction.on_commit(tell)
+
+
+@contextmanager
+def on_own_copies(bring: Callable[[], None]) -> Iterator[None]:
+    """Change the coordinator's own copies of what every node has, in a transaction around this block.
+
+    Once that is committed, `bring` is called in each group whose node answers, and brings it there; so does the watcher
+    before a node that was away pays again. Within a group, the change is one of all nodes.
+    """
+    if here.group != WHOLE or not places.are_there():
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path = node, public")
+        yield
+        cursor.execute("SET LOCAL search_path = DEFAULT")
+
+    def tell() -> None:
+        with suppress(OperationalError):
+            in_reachable_groups(bring)
+
+    transaction.on_commit(tell)
 
 
 def copy_here(model: type[Model], pk: object) -> None:

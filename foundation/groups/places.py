@@ -12,6 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from foundation.database_sessions import close_if_ended
 from foundation.groups.here import WHOLE, Group, GroupAway, here
 from foundation.groups.joins import join_by_group
+from foundation.groups.refusing import refuse_while_away
 from foundation.groups.together import commit_together
 
 # Where groups are is asked anew after this, and believed for no longer than that while the coordinator is away.
@@ -41,6 +42,7 @@ class Places:
         self._away_until: dict[tuple[str, int], float] = {}
         self._idle: dict[Group, list[BaseDatabaseWrapper]] = {}
         self._group_of: dict[str, Group] = {}
+        self._refuse = refuse_while_away(self._is_any_away, lambda: self.tables)
 
     def groups(self) -> Sequence[Group]:
         """List all groups, in one order."""
@@ -93,6 +95,10 @@ class Places:
         for session in itertools.chain(*idle):
             session.close()
 
+    def _is_any_away(self) -> bool:
+        now = time.monotonic()
+        return any(until > now for until in [*self._away_until.values()])
+
     def give_back(self, group: Group, session: BaseDatabaseWrapper) -> None:
         """Let others use a session, or close it if it failed or there are enough."""
         session.close_if_unusable_or_obsolete()
@@ -127,6 +133,8 @@ class Places:
 
     def _look(self) -> dict[Group, tuple[str, int] | None]:
         """Ask where the groups are if it is time; while nobody can tell, what was known holds for `BELIEVED_S`."""
+        if self._refuse not in (wrappers := connections[DEFAULT_DB_ALIAS].execute_wrappers):
+            wrappers.append(self._refuse)  # each thread has a session of its own
         age_s = time.monotonic() - self._asked_at
         if age_s < _ASK_AFTER_S:
             return self._places

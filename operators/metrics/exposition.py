@@ -1,13 +1,16 @@
 """Write all metrics in Prometheus' text format."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from foundation.groups import find_away
 from foundation.kernel.times import utc_now
 from operators.metrics.counted import read_counters
+from operators.metrics.families import make_gauge
 from operators.metrics.money import read_money
 from operators.metrics.processes import read_processes
 from operators.metrics.settlement import read_settlement
@@ -29,7 +32,12 @@ class _Everything(Collector):
 
     def collect(self) -> Iterator[Metric]:
         now = utc_now()
-        with books():
+        away = find_away()
+        yield make_gauge(
+            "database_servers_away", "Servers of a distributed database that do not answer.", (), (((), len(away)),)
+        )
+        # What has to be of one moment is left out while a server is away.
+        with nullcontext() if away else books():
             yield from read_money(now)
             yield from read_settlement(now)
             yield from read_webhooks(now)

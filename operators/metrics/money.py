@@ -11,7 +11,7 @@ from django.db.models import Count, QuerySet
 from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
-from operators.metrics.families import age_s, assets, assets_of_chains, chains, make_gauge
+from operators.metrics.families import age_s, assets, assets_of_chains, chains, known, make_gauge
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pools
 from payments.funding.withdrawals import find_open_withdrawals
@@ -23,10 +23,7 @@ from payments.settling.agent_gas import find_gas_use
 
 def read_money(now: datetime) -> Iterator[Metric]:
     """Read the metrics of money."""
-    yield from _reconciliations(now)
-    yield from _pools()
-    yield from _funding()
-    yield _gas(now)
+    yield from known(_reconciliations(now), _pools(), _funding(), _balances(), _gas(now))
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:
@@ -67,6 +64,9 @@ def _funding() -> Iterator[Metric]:
     withdrawals = find_open_withdrawals()
     yield _counted_by_chain("withdrawals_open", "Withdrawals whose tokens have not left the escrow.", withdrawals)
     yield _counted_by_chain("outflows_open", "Outflows that nobody has booked.", find_open_outflows())
+
+
+def _balances() -> Iterator[Metric]:
     yield make_gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",
         ("asset",), (((one.asset,), one.balances - one.explained) for one in find_imbalances()), assets(),
@@ -78,11 +78,11 @@ def _counted_by_chain(name: str, help_text: str, rows: QuerySet[Any]) -> Metric:
     return make_gauge(name, help_text, ("chain",), (((alias_of(chain),), count) for chain, count in counts), chains())
 
 
-def _gas(now: datetime) -> Metric:
+def _gas(now: datetime) -> Iterator[Metric]:
     spent: dict[str, Decimal] = defaultdict(Decimal)
     for use in find_gas_use(now, includes_history=False):
         spent[use.chain] += use.today
-    return make_gauge(
+    yield make_gauge(
         "gas_spent_24h", "What the agents' transactions cost in 24 hours, open ones at the most that they can cost.",
         ("chain",), (((alias_of(chain),), cost) for chain, cost in sorted(spent.items())), chains(),
     )  # fmt: skip

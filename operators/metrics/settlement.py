@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
-from operators.metrics.families import age_s, assets_of_chains, chains, make_gauge, nodes
+from operators.metrics.families import age_s, assets_of_chains, chains, known, make_gauge, nodes
 from payments.findings.chains import MISMATCH, STOPPED, find_troubles_of_chains
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
@@ -19,10 +19,7 @@ from payments.queries import find_assets_on_chains, find_chain_states, find_cont
 
 def read_settlement(now: datetime) -> Iterator[Metric]:
     """Read the metrics of settlement."""
-    yield from _chains(now)
-    yield from _nodes(now)
-    yield from _payments(now)
-    yield from _relayers()
+    yield from known(_chains(now), _nodes(now), _settlements(now), _payments(now), _relayers())
 
 
 def _chains(now: datetime) -> Iterator[Metric]:
@@ -55,7 +52,7 @@ def _nodes(now: datetime) -> Iterator[Metric]:
     )  # fmt: skip
 
 
-def _payments(now: datetime) -> Iterator[Metric]:
+def _settlements(now: datetime) -> Iterator[Metric]:
     rows = Settlement.objects.filter(state__in=OPEN_STATES).order_by("chain", "state").values_list("chain", "state")
     settlements = [(alias_of(chain), *rest) for chain, *rest in rows.annotate(Count("pk"), Min("created_at"))]
     yield make_gauge(
@@ -69,6 +66,9 @@ def _payments(now: datetime) -> Iterator[Metric]:
         (((chain,), age_s(oldest, now)) for chain, state, _, oldest in settlements if state == SettlementState.SIGNED),
         chains(),
     )  # fmt: skip
+
+
+def _payments(now: datetime) -> Iterator[Metric]:
     began = Min(Coalesce("approved_at", "created_at"))
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
     yield make_gauge(

@@ -18,6 +18,7 @@ from payments.reconciling.escrow_history import require_history
 from payments.settling.chain_switch import LONG_AGO, read_chain_state
 from payments.settling.relayers import find_rotation, refresh_relayers
 from payments.settling.stuck_transactions import raise_stuck_fees
+from policy.key_operations import bring_revocations
 from policy.models import SignerSwitch
 from services.models import Service, ServiceStatus
 
@@ -48,7 +49,8 @@ def observe(chain: str, adapter: ChainAdapter) -> None:
         # Before anything is paid on it: a restored backup gives out nonces that were used.
         refresh_relayers(chain, adapter, state)
         with transaction.atomic():
-            # A group that was away may not know what was stopped meanwhile.
+            # A group that was away may not know what was stopped, or which key was revoked, meanwhile.
+            bring_revocations()
             copy_here(SignerSwitch, 1)
             copy_here(ChainState, chain)
             record_state()

@@ -20,12 +20,13 @@ from backoffice.findings import FINDERS, errands
 from backoffice.models import Alarm
 from foundation import lost_servers
 from foundation.environment.process_types import ProcessType
-from foundation.findings import Finder, Finding, Kind, Severity
+from foundation.findings import Finder, Finding, Kind, Page, Severity
 from foundation.heartbeats import key_of
 from foundation.kernel.assets import Asset
 from foundation.kernel.times import format_instant, utc_now
 from operators.doctor.examining import examine
 from operators.doctor.registry import CHECKS
+from operators.metrics import exposition
 from payments.models import AgentGas, ChainState, Deposit, DepositState, Outflow, Payment, Reconciliation, Relayer
 from payments.settling.chain_switch import LONG_AGO, stop_signing_on
 from payments.settling.transitions import fail
@@ -74,7 +75,8 @@ def plant(quiet: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
     def plant_one(kind: str) -> None:
         if kind == "servers":  # tests/distributed loses a real one
-            monkeypatch.setattr(lost_servers, "find_away", lambda: {"10.0.0.6:5432": 3})
+            for asks in (lost_servers, exposition):
+                monkeypatch.setattr(asks, "find_away", lambda: {"10.0.0.6:5432": 3})
         else:
             PLANTED[kind](settings, quiet)
 
@@ -239,6 +241,6 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 
 def test_what_is_nobodys_errand_stands_in_no_queue() -> None:
     kind = replace(FINDERS[0].kinds[0], told=())
-    finding = Finding(kind, Severity.ERROR, "It is so.", FINDERS[0].kinds[0].helps[0])
+    finding = Finding(kind, Severity.ERROR, "It is so.", Page("Look at alarms", "backoffice_alarm"))
 
     assert errands([finding]) == []

@@ -138,6 +138,15 @@ class Nodes:
         self._pg_ctl(name, "-w", "-m", "fast", "-l", str(self._folder / f"{name}.log"), "restart")
 
     @contextmanager
+    def lost(self, name: str) -> Iterator[None]:
+        """Kill a server, and start it again when this block ends."""
+        self.kill(name)
+        try:
+            yield
+        finally:
+            self.start(name)
+
+    @contextmanager
     def cut_off(self, name: str) -> Iterator[None]:
         """Cut the network to a server in this block: nothing comes through, in neither direction. As root."""
         rules = [["INPUT", "-i", "lo", "-p", "tcp", side, str(self.port(name)), "-j", "DROP"] for side in _SIDES]

@@ -8,16 +8,13 @@ from contextlib import suppress
 from decimal import Decimal
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import DatabaseError, OperationalError, connections
-from django.test import Client
 
 from foundation import groups
 from ledger.models import BalanceMovement, MovementKind
 from payments.funding.withdrawals import book_withdrawal
 from payments.models import ChainState, Payment, Withdrawal
 from payments.settling.chain_switch import start_signing_on, stop_signing_on
-from policy.key_operations import create_api_key, revoke_api_key
 from policy.models import SignerSwitch
 from policy.operations import switch_signer
 from tests.distributed.nodes import Nodes
@@ -32,7 +29,7 @@ from tests.distributed.storming import (
     strike_until_answered,
     wait_until_all_pay,
 )
-from tests.support.factories import make_api_key, make_service, new_address, new_name
+from tests.support.factories import make_api_key, make_service, new_address
 from tests.support.kills import wait_until
 from tests.support.local_ids import LOCALNET
 
@@ -99,26 +96,6 @@ def test_a_worker_that_is_cut_off_keeps_nobody_else_waiting(house, nodes):
     wait_until(lambda: pay(house, key, there.pk, service.pk).status_code == 201, "it pays again")
 
 
-def test_staff_reach_what_stops_payments_while_a_worker_is_lost(house, nodes):
-    browser = Client(SERVER_NAME="localhost", raise_request_exception=False)
-    browser.force_login(User.objects.create_superuser(new_name("ada"), password="a long enough password"))
-    lost = groups_on(nodes, "worker1")
-    agent = next(agent.pk for group, agent in agent_in_each_group().items() if group not in lost)
-    pages = [
-        "", "policy/signerswitch/", "payments/chainstate/", "policy/agent/", "backoffice/alarm/", "payments/payment/",
-        f"policy/agent/{agent}/change/", f"policy/agent/{agent}/policy/", f"policy/agent/{agent}/tree/",
-    ]  # fmt: skip
-    nodes.kill("worker1")
-    try:
-        found = {page: browser.get(f"/console/{page}", follow=True) for page in pages}
-    finally:
-        nodes.start("worker1")
-
-    assert {page: answer.status_code for page, answer in found.items()} == dict.fromkeys(pages, 200)
-    assert f":{nodes.port('worker1')} does not answer" in found[""].content.decode()
-    wait_until(lambda: not groups.find_away(), "all servers answer")
-
-
 def test_what_is_written_in_a_group_and_on_the_coordinator_is_on_both_after_a_crash_or_on_neither(house, nodes):
     lost = groups_on(nodes, "worker1")
     agents = [agent for group, agent in agent_in_each_group().items() if group in lost]
@@ -154,24 +131,6 @@ def lose(nodes: Nodes, name: str) -> None:
     nodes.kill(name)
     time.sleep(3)
     nodes.start(name)
-
-
-def test_no_key_is_revoked_for_some_agents_only(house, nodes):
-    """What every server has is changed on all of them or on none: a server that is away keeps it as it is, for all."""
-    agents, service = agent_in_each_group(**PLENTY), make_service()
-    record, key = create_api_key(by="ann")
-    wait_until_all_pay(house, key, agents, service.pk)
-    nodes.kill("worker1")
-    try:
-        with pytest.raises(DatabaseError):
-            revoke_api_key(record.pk, by="ann", reason="Stolen")
-    finally:
-        nodes.start("worker1")
-    wait_until_all_pay(house, key, agents, service.pk)
-
-    revoke_api_key(record.pk, by="ann", reason="Stolen")
-
-    assert {pay(house, key, agent.pk, service.pk).status_code for agent in agents.values()} == {401}
 
 
 @pytest.mark.parametrize("what", ["chain", "signer"])

@@ -45,6 +45,7 @@ KIND_OF_ALERT = {
     "AllowanceProcessAway": "processes",
     "AllowanceWebhooksAway": "processes",
     "AllowanceTwoSchedulers": "schedulers",
+    "AllowanceServerAway": "servers",
 }
 with_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None and os.environ.get("CI") != "true", reason="promtool is not installed"
