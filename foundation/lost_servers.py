@@ -9,7 +9,8 @@ from foundation.groups import find_away
 LOST = Kind(
     "servers",
     "Payments of the agents whose rows are on this server get 503, and so does whatever sums up over all agents. All "
-    "other agents go on. No payee can be approved until it is back; what stops payments works, and keys are revoked.",
+    "other agents go on. No payee can be approved or disabled until it is back; all payments can be stopped, and keys "
+    "revoked.",
     "Start it, or put its standby in its place.",
     "operate/growing",
 )  # fmt: skip

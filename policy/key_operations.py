@@ -21,7 +21,7 @@ BOTH_IN_FORCE = timedelta(hours=24)
 MAX_KEY_NAME_LENGTH = 100
 MAX_LIFETIME_S = 100 * 365 * 24 * 60 * 60
 
-_COUNT = "SELECT count(*) FROM {} WHERE revoked_at IS NOT NULL"
+_WHICH = "SELECT count(*), sum(hashtext(id)) FROM {} WHERE revoked_at IS NOT NULL"
 _REVOKE = """
     UPDATE {} k SET revoked_at = r.moment FROM unnest(%(ids)s::text[], %(moments)s::timestamptz[]) r(id, moment)
      WHERE k.id = r.id AND k.revoked_at IS NULL
@@ -113,14 +113,19 @@ def bring_revocations() -> None:
     """Revoke on this group's node what is revoked on the coordinator; see `foundation.groups.on_own_copies`."""
     if group_here() == WHOLE:
         return
-    keys = name_here(ApiKey._meta.db_table)
+    which = _WHICH.format(name_here(ApiKey._meta.db_table))
+    known = fetch_rows(which, {})
     with outside_groups():
-        count = fetch_rows(_COUNT.format(keys), {})
-    # No key is ever in force again: as many are the same ones.
-    if fetch_rows(_COUNT.format(keys), {}) != count:
-        with outside_groups():
-            revoked = dict(ApiKey.objects.exclude(revoked_at=None).values_list("pk", "revoked_at"))
-        write_rows(_REVOKE.format(keys), {"ids": [*revoked], "moments": [*revoked.values()]})
+        if fetch_rows(which, {}) == known:
+            return
+        statement, revoked = write_revocations()
+    write_rows(statement, revoked)
+
+
+def write_revocations() -> tuple[str, dict[str, Any]]:
+    """Write the statement that revokes on a node what is revoked on the coordinator, and its parameters."""
+    revoked = dict(ApiKey.objects.exclude(revoked_at=None).values_list("pk", "revoked_at"))
+    return _REVOKE.format(name_here(ApiKey._meta.db_table)), {"ids": [*revoked], "moments": [*revoked.values()]}
 
 
 def _lock(key_or_id: str) -> ApiKey:

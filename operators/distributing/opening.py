@@ -9,6 +9,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from foundation.database import fetch_rows, write_rows
 from operators.distributing.places import COPIED, ENTRIES, OF_GROUPS
+from policy.key_operations import write_revocations
 
 _SQL = Path(__file__).parent / "open.sql"
 # The coordinator has no groups, but what is on every node.
@@ -77,6 +78,8 @@ def _open_on(host: str, port: int, numbers: list[int]) -> None:
             cursor.execute("SET citus.enable_ddl_propagation = off; SET check_function_bodies = off")
             cursor.execute(_SQL.read_text())
             cursor.execute("SELECT distributed_open_node()")
+            # One that had no group was told of none (`on_own_copies`).
+            cursor.execute(*write_revocations())
             for definition in functions:
                 cursor.execute(definition)
             for number in numbers:

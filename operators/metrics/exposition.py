@@ -11,11 +11,14 @@ from foundation.groups import find_away
 from foundation.kernel.times import utc_now
 from operators.metrics.counted import read_counters
 from operators.metrics.families import make_gauge
-from operators.metrics.money import read_money
+from operators.metrics.money import read_books, read_money
 from operators.metrics.processes import read_processes
-from operators.metrics.settlement import read_settlement
+from operators.metrics.settlement import read_chains, read_settlement
 from operators.metrics.webhooks import read_webhooks
 from payments.funding.expected_holdings import books
+
+_OF_ALL_AGENTS = (read_books, read_settlement, read_webhooks)
+_OTHERS = (read_money, read_chains)
 
 
 def read_metrics() -> bytes:
@@ -36,10 +39,9 @@ class _Everything(Collector):
         yield make_gauge(
             "database_servers_away", "Servers of a distributed database that do not answer.", (), (((), len(away)),)
         )
-        # What has to be of one moment is left out while a server is away.
+        # A sum over some of the agents would pass for the sum over all; only sums have to be of one moment.
         with nullcontext() if away else books():
-            yield from read_money(now)
-            yield from read_settlement(now)
-            yield from read_webhooks(now)
+            for read in (*_OF_ALL_AGENTS, *_OTHERS) if not away else _OTHERS:
+                yield from read(now)
             yield from read_processes()
         yield from read_counters()

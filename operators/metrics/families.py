@@ -1,14 +1,11 @@
 """Shape metrics: gauges, the names of chains, ages."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from prometheus_client.core import GaugeMetricFamily, Metric
-
-from foundation.groups import GroupAway
 
 PREFIX = "allowance_"
 Labels = tuple[str, ...]
@@ -28,16 +25,6 @@ def make_gauge(
     for label_values, value in (dict.fromkeys(always, otherwise) | dict(samples)).items():
         gauge.add_metric(label_values, float(value))
     return gauge
-
-
-def known(*parts: Iterator[Metric]) -> Iterator[Metric]:
-    """Go through metrics; a part leaves out what a server that does not answer knows, and what comes after it.
-
-    A sum over some of the agents would pass for the sum over all.
-    """
-    for part in parts:
-        with suppress(GroupAway):
-            yield from part
 
 
 def chains() -> list[Labels]:

@@ -11,7 +11,7 @@ from django.db.models import Count, QuerySet
 from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
-from operators.metrics.families import age_s, assets, assets_of_chains, chains, known, make_gauge
+from operators.metrics.families import age_s, assets, assets_of_chains, chains, make_gauge
 from payments.funding.expected_holdings import find_imbalances
 from payments.funding.pools import read_pools
 from payments.funding.withdrawals import find_open_withdrawals
@@ -22,8 +22,16 @@ from payments.settling.agent_gas import find_gas_use
 
 
 def read_money(now: datetime) -> Iterator[Metric]:
-    """Read the metrics of money."""
-    yield from known(_reconciliations(now), _pools(), _funding(), _balances(), _gas(now))
+    """Read the metrics of money that is on its way in or out, and of its comparison with the chains."""
+    yield from _reconciliations(now)
+    yield from _funding()
+
+
+def read_books(now: datetime) -> Iterator[Metric]:
+    """Read the metrics of the books of all agents."""
+    yield from _pools()
+    yield from _balances()
+    yield from _gas(now)
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:

@@ -10,16 +10,24 @@ from django.db.models.functions import Coalesce
 from prometheus_client.core import Metric
 
 from chains.catalogue import alias_of
-from operators.metrics.families import age_s, assets_of_chains, chains, known, make_gauge, nodes
+from operators.metrics.families import age_s, assets_of_chains, chains, make_gauge, nodes
 from payments.findings.chains import MISMATCH, STOPPED, find_troubles_of_chains
 from payments.lifecycle import OPEN_STATES, PaymentStatus, SettlementState
 from payments.models import Payment, Relayer, Settlement
 from payments.queries import find_assets_on_chains, find_chain_states, find_contradicting_nodes
 
 
+def read_chains(now: datetime) -> Iterator[Metric]:
+    """Read the metrics of the chains and their nodes."""
+    yield from _chains(now)
+    yield from _nodes(now)
+
+
 def read_settlement(now: datetime) -> Iterator[Metric]:
-    """Read the metrics of settlement."""
-    yield from known(_chains(now), _nodes(now), _settlements(now), _payments(now), _relayers())
+    """Read the metrics of the payments of all agents that are under way."""
+    yield from _settlements(now)
+    yield from _payments(now)
+    yield from _relayers()
 
 
 def _chains(now: datetime) -> Iterator[Metric]:

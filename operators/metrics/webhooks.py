@@ -5,7 +5,7 @@ from datetime import datetime
 
 from prometheus_client.core import Metric
 
-from operators.metrics.families import age_s, known, make_gauge
+from operators.metrics.families import age_s, make_gauge
 from services.models import WebhookEndpoint
 from services.webhooks.queries import EndpointState, find_oldest_due, in_state, read_totals
 
@@ -17,10 +17,6 @@ def _count(state: EndpointState) -> int:
 
 def read_webhooks(now: datetime) -> Iterator[Metric]:
     """Read the metrics of webhooks."""
-    yield from known(_deliveries(now), _endpoints())
-
-
-def _deliveries(now: datetime) -> Iterator[Metric]:
     totals = read_totals(now)
     # Delivered events are not counted: they are the bulk of the table, and of no interest.
     yield make_gauge(
@@ -36,9 +32,6 @@ def _deliveries(now: datetime) -> Iterator[Metric]:
         "webhook_queue_age_seconds", "For how long the oldest delivery has been due.",
         (), (((), 0 if due_at is None else age_s(due_at, now)),),
     )  # fmt: skip
-
-
-def _endpoints() -> Iterator[Metric]:
     yield make_gauge(
         "webhook_endpoints", "Payees' endpoints, by their state.",
         ("state",), (((state,), _count(state)) for state in EndpointState),
