@@ -25,6 +25,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 from allowance.boot import boot, process_types, refuse_incomplete
 from allowance.broker import TRANSPORTS
+from foundation.beat import end_when_told
 from foundation.database_sessions import close_ended_sessions, close_failed_sessions
 from foundation.environment.process_types import ProcessType, types_of_queues
 from foundation.heartbeats import beat
@@ -79,6 +80,11 @@ def _keep_our_lines(loglevel: int, **_: Any) -> None:
 def _keep_what_is_loaded(**_: Any) -> None:
     """Take what is loaded out of garbage collection: going through it takes as long as settling fifty payments."""
     gc.freeze()
+
+
+@beat_init.connect
+def _end_when_told(sender: Any, **_: Any) -> None:
+    end_when_told(sender)
 
 
 @beat_init.connect

@@ -1,6 +1,8 @@
 """The scheduler, against a real Redis: it goes on sending tasks, but not to a queue that no worker serves."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -144,6 +146,33 @@ def test_it_goes_on_when_the_broker_was_away(tmp_path, scheduler_for, caplog):
         caplog.clear()
         tick(scheduler, 2)
         assert [record.name for record in caplog.records if record.levelname == "ERROR"] == ["celery.beat"] * 2
+
+
+_TOLD_WHILE_AN_OBJECT_IS_FREED = """
+import os, runpy, signal, sys
+from foundation.beat import Scheduler
+
+class Freed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+tick = Scheduler.tick
+def tick_once_and_be_told(scheduler):
+    Freed()
+    return tick(scheduler)
+Scheduler.tick = tick_once_and_be_told
+sys.argv = ["celery", "--app", "allowance", "beat"]
+runpy.run_module("celery", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_it_ends_when_it_is_told_even_while_an_object_is_freed():
+    command = [sys.executable, "-c", _TOLD_WHILE_AN_OBJECT_IS_FREED]
+
+    ended = subprocess.run(command, env=os.environ, cwd=settings.BASE_DIR, capture_output=True, timeout=60, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    assert b"SystemExit" in ended.stderr + ended.stdout  # the exception was dropped
 
 
 def start_redis(port: int, folder: Path) -> "subprocess.Popen[bytes]":

@@ -60,8 +60,9 @@ class House(Processes):
             AssertionError: a process did not end when it was told to, and had to be killed.
         """
         stubborn = self.stop(_STOP_S)
+        last_words = {name: self.log_of(name).read_text()[-2_000:] for name in stubborn}
         self._own.close()
-        assert not stubborn, f"{stubborn} had to be killed"
+        assert not stubborn, f"These had to be killed: {last_words}"
 
     def start(self, name: str, *arguments: str, **variables: str) -> None:
         """Start what the Procfile has for it; what listens does so at a port that nobody has."""
