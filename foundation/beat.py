@@ -29,11 +29,16 @@ def end_when_told(service: beat.Service) -> None:
     """
 
     def leave(*_: object) -> None:
+        _answer(signal.SIG_IGN)  # told again in here, it would wait for a lock that it has
         service.stop()
         sys.exit()
 
+    _answer(leave)
+
+
+def _answer(handler: Any) -> None:
     for told in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(told, leave)
+        signal.signal(told, handler)
 
 
 class Scheduler(beat.Scheduler):

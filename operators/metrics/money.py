@@ -30,8 +30,8 @@ def read_money(now: datetime) -> Iterator[Metric]:
 def read_books(now: datetime) -> Iterator[Metric]:
     """Read the metrics of the books of all agents."""
     yield from _pools()
-    yield from _balances()
-    yield from _gas(now)
+    yield _imbalances()
+    yield _gas(now)
 
 
 def _reconciliations(now: datetime) -> Iterator[Metric]:
@@ -74,8 +74,8 @@ def _funding() -> Iterator[Metric]:
     yield _counted_by_chain("outflows_open", "Outflows that nobody has booked.", find_open_outflows())
 
 
-def _balances() -> Iterator[Metric]:
-    yield make_gauge(
+def _imbalances() -> Metric:
+    return make_gauge(
         "books_imbalance", "By how much the agents' balances differ from what came in, less what was spent.",
         ("asset",), (((one.asset,), one.balances - one.explained) for one in find_imbalances()), assets(),
     )  # fmt: skip
@@ -86,11 +86,11 @@ def _counted_by_chain(name: str, help_text: str, rows: QuerySet[Any]) -> Metric:
     return make_gauge(name, help_text, ("chain",), (((alias_of(chain),), count) for chain, count in counts), chains())
 
 
-def _gas(now: datetime) -> Iterator[Metric]:
+def _gas(now: datetime) -> Metric:
     spent: dict[str, Decimal] = defaultdict(Decimal)
     for use in find_gas_use(now, includes_history=False):
         spent[use.chain] += use.today
-    yield make_gauge(
+    return make_gauge(
         "gas_spent_24h", "What the agents' transactions cost in 24 hours, open ones at the most that they can cost.",
         ("chain",), (((alias_of(chain),), cost) for chain, cost in sorted(spent.items())), chains(),
     )  # fmt: skip

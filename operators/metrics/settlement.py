@@ -25,7 +25,6 @@ def read_chains(now: datetime) -> Iterator[Metric]:
 
 def read_settlement(now: datetime) -> Iterator[Metric]:
     """Read the metrics of the payments of all agents that are under way."""
-    yield from _settlements(now)
     yield from _payments(now)
     yield from _relayers()
 
@@ -60,7 +59,7 @@ def _nodes(now: datetime) -> Iterator[Metric]:
     )  # fmt: skip
 
 
-def _settlements(now: datetime) -> Iterator[Metric]:
+def _payments(now: datetime) -> Iterator[Metric]:
     rows = Settlement.objects.filter(state__in=OPEN_STATES).order_by("chain", "state").values_list("chain", "state")
     settlements = [(alias_of(chain), *rest) for chain, *rest in rows.annotate(Count("pk"), Min("created_at"))]
     yield make_gauge(
@@ -74,9 +73,6 @@ def _settlements(now: datetime) -> Iterator[Metric]:
         (((chain,), age_s(oldest, now)) for chain, state, _, oldest in settlements if state == SettlementState.SIGNED),
         chains(),
     )  # fmt: skip
-
-
-def _payments(now: datetime) -> Iterator[Metric]:
     began = Min(Coalesce("approved_at", "created_at"))
     oldest = Payment.objects.filter(status=PaymentStatus.APPROVED).order_by("chain").values_list("chain")
     yield make_gauge(
